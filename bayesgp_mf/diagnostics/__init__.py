@@ -12,33 +12,34 @@ from bayesgp_mf.diagnostics.agreement import Agreement, Compared, agreement
 from bayesgp_mf.diagnostics.compare import ModelComparison
 from bayesgp_mf.diagnostics.curves import Curve, Relevance, partial_dependence, relevance
 from bayesgp_mf.diagnostics.hyperparameters import Hyperparameters, hyperparameters
-from bayesgp_mf.diagnostics.importance import Importance, importance
+from bayesgp_mf.diagnostics.importance import Importance, importance, quality
 from bayesgp_mf.diagnostics.inducing import InducingCheck, inducing
-from bayesgp_mf.diagnostics.loo_predictive import loo_predictive
+from bayesgp_mf.diagnostics.loo import loo_predictive
 from bayesgp_mf.diagnostics.orthant import (
     LogProbability,
     log_orthant_probability,
     sample_orthant,
     sample_orthant_chains,
 )
-from bayesgp_mf.diagnostics.predicted import Predicted, log_predictive_density, predicted
-from bayesgp_mf.diagnostics.quality import quality
+from bayesgp_mf.diagnostics.predicted import (
+    CountTable,
+    PitCurve,
+    Predicted,
+    confusion_table,
+    count_table,
+    log_predictive_density,
+    pit_curve,
+    predicted,
+)
 from bayesgp_mf.diagnostics.refits import exact_loo
 from bayesgp_mf.diagnostics.scores import (
     CalibrationTable,
     ClassScores,
+    RocCurve,
     calibration_table,
     class_scores,
     error_count,
     mean_log_score,
-)
-from bayesgp_mf.diagnostics.tables import (
-    CountTable,
-    PitCurve,
-    RocCurve,
-    confusion_table,
-    count_table,
-    pit_curve,
     roc_curve,
 )
 

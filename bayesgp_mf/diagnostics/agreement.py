@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from bayesgp_mf.container.groups import Container, get_group, group_names
 from bayesgp_mf.container.layout import SAMPLE_DIMS
 from bayesgp_mf.container.read import has_random_kernels
-from bayesgp_mf.diagnostics.importance import mean_and_error, quantile_and_error, sd_and_error
+from bayesgp_mf.diagnostics.importance import FEWEST_IN_CHAIN, mean_and_error, quantile_and_error, sd_and_error
 from bayesgp_mf.types import Array
 
 LEVELS = (0.05, 0.5, 0.95)
@@ -22,8 +22,6 @@ SHIFT, STRETCH, DISTANCE = 0.1, 0.1, 0.1
 """What counts as agreement: of means in posterior sds, of sds relative to each other, of W1 in posterior sds ..."""
 PROBABILITY, NATS = 0.02, 0.1
 """... of predicted probabilities, and of log evidences."""
-FEWEST = 4
-"""Draws in a chain, below which ArviZ has no Monte-Carlo error."""
 ERRORS = 4.0
 """Monte-Carlo standard errors by which the worst of many cases may miss a tolerance before that says anything."""
 
@@ -203,35 +201,33 @@ def agreement(first: Container, second: Container) -> Agreement:
     >>> found.verdict, float(found.mean.difference[0].round(2)), float(found.log_evidence.difference[0].round(2))
     ('differ', 0.55, -0.1)
     """
+    both = (first, second)
     draws = _draws("first", first), _draws("second", second)
     if draws[0].sizes["obs_id"] != draws[1].sizes["obs_id"]:
         raise ValueError(
             f"first has {draws[0].sizes['obs_id']} cases and second {draws[1].sizes['obs_id']}: they are not fits of "
             "the same data."
         )
-    labels = [each for each in (_labels(first), _labels(second)) if each is not None]
+    labels = [each for each in map(_labels, both) if each is not None]
     if len(labels) == 2 and not np.array_equal(labels[0], labels[1]):
         raise ValueError(
             "first and second have other labels of cases, or the same in another order, and cases are compared by "
             "place. Fit both to the same rows in one order."
         )
-    observed = _group(first, "observed_data"), _group(second, "observed_data")
-    targets = [group["y"].values for group in observed if "y" in group]
+    targets = [group["y"].values for group in (_group(each, "observed_data") for each in both) if "y" in group]
     if len(targets) == 2 and not np.array_equal(targets[0], targets[1]):
         raise ValueError("first and second have different targets y: they are not fits of the same data.")
-    moments = [_moments(idata, f) for idata, f in zip((first, second), draws, strict=True)]
-    quantiles = [
-        [np.array(row) for row in zip(*(quantile_and_error(f, p) for p in LEVELS), strict=True)] for f in draws
-    ]
+    moments = [_moments(idata, f) for idata, f in zip(both, draws, strict=True)]
+    quantiles = np.array([[quantile_and_error(f, p) for p in LEVELS] for f in draws])  # (2, levels, 2, n)
     w1, w1_error = _wasserstein(*draws)
     found = Agreement(
         mean=Compared(*moments[0][:2], *moments[1][:2]),
         sd=Compared(*moments[0][2:], *moments[1][2:]),
-        quantiles=Compared(*quantiles[0], *quantiles[1]),
+        quantiles=Compared(*quantiles[0].swapaxes(0, 1), *quantiles[1].swapaxes(0, 1)),
         w1=w1,
         w1_error=w1_error,
-        probability=_both(_probability(first), _probability(second), "predictions for"),
-        log_evidence=_both(_log_evidence(first), _log_evidence(second), "log evidences of"),
+        probability=_compared(map(_probability, both)),
+        log_evidence=_compared(map(_log_evidence, both)),
         obs_id=labels[0] if labels else None,
     )
     if not all(np.all(np.isfinite(variable.values)) for variable in found.to_dataset().data_vars.values()):
@@ -263,10 +259,11 @@ def _draws(name: str, idata: Container) -> xr.DataArray:
         raise ValueError(f"{name} is a fit of several classes, which agreement does not compare: f has {f.dims}.")
     if f.ndim != 3 or f.dims[:2] != SAMPLE_DIMS:
         raise ValueError(f"f of {name} must have dimensions chain, draw and one for the cases, got {f.dims}. {advice}")
-    if f.shape[1] < FEWEST or not np.all(np.isfinite(f.values)) or np.any(np.ptp(f.values, axis=(0, 1)) == 0):
+    if f.shape[1] < FEWEST_IN_CHAIN or not np.all(np.isfinite(f.values)) or np.any(np.ptp(f.values, axis=(0, 1)) == 0):
         raise ValueError(
-            f"f of {name} must have at least {FEWEST} draws in a chain, all finite, and no case whose draws are "
-            f"all the same; it has {f.shape[0]} chains of {f.shape[1]} draws. Draw more, or leave out such cases."
+            f"f of {name} must have at least {FEWEST_IN_CHAIN} draws in a chain, all finite, and no case whose "
+            f"draws are all the same; it has {f.shape[0]} chains of {f.shape[1]} draws. Draw more, or leave out such "
+            "cases."
         )
     return xr.DataArray(f.values, dims=(*SAMPLE_DIMS, "obs_id"))
 
@@ -321,9 +318,11 @@ def _log_evidence(idata: Container) -> tuple[Array, Array] | None:
     return np.atleast_1d(fit["log_evidence"].values), np.atleast_1d(fit["log_evidence_se"].values)
 
 
-def _both(first: tuple[Array, Array] | None, second: tuple[Array, Array] | None, what: str) -> Compared | None:
+def _compared(both: Iterable[tuple[Array, Array] | None]) -> Compared | None:
+    first, second = both
     if first is None or second is None:
         return None
-    if first[0].shape != second[0].shape:
-        raise ValueError(f"first has {what} {first[0].size} cases and second {second[0].size}. Predict the same ones.")
+    sizes = first[0].size, second[0].size
+    if first[0].shape != second[0].shape:  # of probabilities
+        raise ValueError(f"first has predictions for {sizes[0]} cases and second {sizes[1]}. Predict the same ones.")
     return Compared(*first, *second)

@@ -108,10 +108,9 @@ def compare(fits: Mapping[str, Container] | Container, *more: Container) -> Mode
     True
     """
     named = _named(fits, more)
-    evidences = {name: _evidence(idata) for name, idata in named.items()}
+    evidences = _evidences(named)
     _check_same_cases(named)
-    table = _evidences(evidences).join(_elpd(named))
-    table = table.sort_values("rank")
+    table = evidences.join(_elpd(named)).sort_values("rank")
     return ModelComparison(table, _sentence(table))
 
 
@@ -128,9 +127,13 @@ def _named(fits: Any, more: tuple[Container, ...]) -> dict[str, Container]:
 
 
 def _check_same_cases(named: Mapping[str, Container]) -> None:
-    """Raise a ValueError unless all models are of the same targets, in the same order."""
+    """Raise a ValueError unless all models are of the same targets, in the same order, with the same weights.
+
+    Elpd and evidence are sums over cases, in which each counts by its weight. Nor may some models have probabilities of
+    the targets, and others densities.
+    """
     (first, idata), *others = named.items()
-    expected = observed_targets(idata)
+    expected, weights = observed_targets(idata), weights_of_cases(idata)
     for name, other in others:
         y = observed_targets(other)
         same = y.shape == expected.shape and np.array_equal(y.values, expected.values)
@@ -140,24 +143,11 @@ def _check_same_cases(named: Mapping[str, Container]) -> None:
                 f"{name} was fitted to other data than {first}: y differs ({y.size} cases and {expected.size}). Only "
                 "models of the same targets in the same order can be compared."
             )
-    _check_same_weights(named)
-    _check_same_measure(named)
-
-
-def _check_same_weights(named: Mapping[str, Container]) -> None:
-    """Raise a ValueError unless each case counts as often in all models: elpd and evidence are sums over cases."""
-    weights = {name: weights_of_cases(idata) for name, idata in named.items()}
-    (first, expected), *others = weights.items()
-    for name, found in others:
-        if not np.array_equal(found, expected):
+        if not np.array_equal(weights_of_cases(other), weights):
             raise ValueError(
                 f"{name} was fitted with other weights than {first}, and evidence and leave-one-out are sums in which "
                 "each case counts by its weight. Only models of the same cases with the same weights can be compared."
             )
-
-
-def _check_same_measure(named: Mapping[str, Container]) -> None:
-    """Raise a ValueError if some models have probabilities of the targets, and others densities."""
     known = {name: has_probabilities(idata) for name, idata in named.items()}
     discrete, densities = ([name for name, is_one in known.items() if is_one is kind] for kind in (True, False))
     if discrete and densities:
@@ -178,9 +168,10 @@ def _evidence(idata: Container) -> Evidence | None:
     return None if averaged else evidence_of_fit(fit)
 
 
-def _evidences(found: Mapping[str, Evidence | None]) -> pd.DataFrame:
+def _evidences(named: Mapping[str, Container]) -> pd.DataFrame:
     rows = {}
-    for name, evidence in found.items():
+    for name, idata in named.items():
+        evidence = _evidence(idata)
         if evidence is None:
             rows[name] = (np.nan, np.nan, "none")
             continue

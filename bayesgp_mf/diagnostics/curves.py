@@ -15,21 +15,22 @@ from bayesgp_mf.diagnostics.fitted import Fitted, expected_given, fitted
 from bayesgp_mf.inference.solver import Solver
 from bayesgp_mf.inputs.options import as_probabilities, check_positive_integers
 from bayesgp_mf.likelihoods import Likelihood
-from bayesgp_mf.processes.process import Part, Process
+from bayesgp_mf.processes.process import Process
 from bayesgp_mf.types import Array
 
 SETTINGS = 20
 """How many stand for all, where a figure would take long otherwise."""
 
 
-def some_settings(process: Process) -> tuple[list[Part], Array]:
-    """Return at most 20 of the settings of the hyperparameters, chosen by their weights, and new weights ``(k,)``."""
+def some_settings(process: Process) -> Process:
+    """Return the average over at most 20 of the settings of the hyperparameters, chosen by their weights."""
     if len(process.parts) <= SETTINGS:
-        return list(process.parts), process.weights
+        return process
     levels = (np.arange(SETTINGS) + 0.5) / SETTINGS
     chosen = np.minimum(np.searchsorted(np.cumsum(process.weights), levels), len(process.parts) - 1)
-    parts, times = np.unique(chosen, return_counts=True)
-    return [process.parts[k] for k in parts], times / SETTINGS
+    places, times = np.unique(chosen, return_counts=True)
+    parts = tuple(process.parts[k] for k in places)
+    return parts[0] if len(parts) == 1 else Process(parts, times / SETTINGS)
 
 
 def weighted_quantiles(values: Array, weights: Array, levels: Array) -> Array:
@@ -92,13 +93,10 @@ def curve(fit: Fitted, column: int, *, scale: Scale, probabilities: Sequence[flo
     X = np.tile(fit.middle(), (at.size, 1))
     X[:, column] = at
     levels = np.asarray(probabilities, dtype=np.float64)
-    mean = fit.latent(X)[0] if scale == "latent" else fit.expected(X)
-    none = np.empty((0, *mean.shape))
-    if scale == "target" and mean.ndim > 1:
-        return Curve(fit.names[column], at, mean, none, fit.levels.get(column, ()))
-    return Curve(
-        fit.names[column], at, mean, _quantiles(fit.asked(at.size), X, scale, levels), fit.levels.get(column, ())
-    )
+    mean = fit.process.latent_at(X)[0] if scale == "latent" else fit.expected(X)
+    unknown = scale == "target" and mean.ndim > 1
+    quantiles = np.empty((0, *mean.shape)) if unknown else _quantiles(fit.asked(at.size), X, scale, levels)
+    return Curve(fit.names[column], at, mean, quantiles, fit.levels.get(column, ()))
 
 
 def _quantiles(process: Process, X: Array, scale: Scale, levels: Array) -> Array:
@@ -181,9 +179,8 @@ def _averaged(fit: Fitted, column: int, scale: Scale, levels: Array, points: int
     share = 2 if fit.likelihood.has_classes else 1  # whose probabilities take longer
     chosen = np.sort(rng.permutation(len(fit.X))[: CASES // share])
     at, cases = fit.grid(column, points), fit.X[chosen]
-    parts, weights = some_settings(fit.asked(len(cases)))
-    some = replace(fit, process=parts[0] if len(parts) == 1 else Process(tuple(parts), weights))
-    counts = np.ceil(DRAWS // share * weights).astype(int)
+    some = replace(fit, process=some_settings(fit.asked(len(cases))))
+    parts, counts = some.process.parts, np.ceil(DRAWS // share * some.process.weights).astype(int)
     means, quantiles = [], []
     for value in at:
         cases[:, column] = value
@@ -195,12 +192,12 @@ def _averaged(fit: Fitted, column: int, scale: Scale, levels: Array, points: int
         if drawn.ndim > 1:  # probabilities of several classes, which take long one by one
             means.append(drawn.mean(axis=0))
         else:
-            means.append((some.latent(cases)[0] if scale == "latent" else some.expected(cases)).mean(axis=0))
+            means.append((some.process.latent_at(cases)[0] if scale == "latent" else some.expected(cases)).mean(axis=0))
     return Curve(fit.names[column], at, np.array(means), np.stack(quantiles, axis=1), fit.levels.get(column, ()))
 
 
-PAIRS, SHIFTS, SEED = 1000, 5, 0
-"""Cases whose input is exchanged for that of another one, how often, and the seed of who with whom."""
+PAIRS, SHIFTS = 1000, 5
+"""Cases whose input is exchanged for that of another one, and how often."""
 NOTHING = 0.01
 """Share of the variance below which an input is said to do nothing."""
 
@@ -270,12 +267,12 @@ def relevance(
     X = fit.X[rng.permutation(len(fit.X))[:PAIRS]]
     if len(X) < 2:
         raise ValueError("inputs are exchanged between cases, and this fit has one. Fit to more cases.")
-    parts, weights = some_settings(fit.process)
-    each = np.array([_total_effect(part.latent_mean_at, X) for part in parts])
+    some = some_settings(fit.process)
+    each = np.array([_total_effect(part.latent_mean_at, X) for part in some.parts])
     if not np.all(np.isfinite(each)):
         raise ValueError("the prediction is the same for all cases: no input does anything.")
-    low, high = weighted_quantiles(each, weights, np.array([0.05, 0.95]))
-    return Relevance(fit.names, weights @ each, low, high, high < NOTHING)
+    low, high = weighted_quantiles(each, some.weights, np.array([0.05, 0.95]))
+    return Relevance(fit.names, some.weights @ each, low, high, high < NOTHING)
 
 
 def _total_effect(latent_mean: Any, X: Array) -> Array:

@@ -7,15 +7,16 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 import numpy as np
+import xarray as xr
 from numpy.typing import NDArray
 
 from bayesgp_mf.container.groups import Container, get_group
+from bayesgp_mf.container.layout import CASES
 from bayesgp_mf.container.parts import is_in_parts
 from bayesgp_mf.container.predictions import moments_at
 from bayesgp_mf.container.read import fit_group, from_container
 from bayesgp_mf.inference.solver import Solver
 from bayesgp_mf.inputs.groups import levels_of
-from bayesgp_mf.kernels import Kernel
 from bayesgp_mf.likelihoods import Likelihood
 from bayesgp_mf.likelihoods.base import ClassLikelihood
 from bayesgp_mf.processes.process import Part, Process, with_new_cases
@@ -31,6 +32,12 @@ class Fitted:
 
     Attributes
     ----------
+    idata : InferenceData or DataTree
+        The fit.
+    given : dict
+        ``kernel``, ``likelihood`` and ``method``, as for `predict`.
+    fit : Dataset
+        Its group ``fit``.
     process : Process
         What it says anywhere.
     X : (n, d) array
@@ -47,6 +54,9 @@ class Fitted:
         Of the labels, or of ordered levels; empty for other numbers.
     """
 
+    idata: Container
+    given: dict[str, Any]
+    fit: xr.Dataset
     process: Process
     X: Array
     y: NDArray[Any] | None
@@ -56,18 +66,19 @@ class Fitted:
     classes: tuple[str, ...]
 
     @property
+    def n(self) -> int:
+        """How many cases there are, also of a table in parts."""
+        return int(self.fit.attrs[CASES]) if self.y is None else len(self.y)
+
+    @property
     def likelihood(self) -> Likelihood:
         """That of the cases; of an average over several, of the first."""
         return self.process.problem.likelihood
 
     @property
-    def _kernel(self) -> Kernel:
-        return self.process.parts[0].kernel
-
-    @property
     def levels(self) -> dict[int, tuple[str, ...]]:
         """Names of the groups that a column tells apart, by position of the column; codes where these have no names."""
-        kernel = self._kernel
+        kernel = self.process.parts[0].kernel
         texts = levels_of(kernel)
         columns = sorted({column for columns in kernel.groupings(self.X.shape[1]) for column in columns})
         codes = {column: tuple(f"{code:g}" for code in np.unique(self.X[:, column])) for column in columns}
@@ -106,8 +117,9 @@ class Fitted:
         """Return a value of an input with three digits, of groups its name."""
         if column not in self.levels:
             return f"{value:.3g}"
-        place = int(np.searchsorted(np.unique(self.X[:, column]), value))
-        return self.levels[column][int(value)] if column in levels_of(self._kernel) else self.levels[column][place]
+        has_texts = column in levels_of(self.process.parts[0].kernel)
+        place = value if has_texts else np.searchsorted(np.unique(self.X[:, column]), value)
+        return self.levels[column][int(place)]
 
     def middle(self) -> Array:
         """Return one case ``(d,)`` with the median of each input, and of groups the most frequent one."""
@@ -129,11 +141,6 @@ class Fitted:
         """Return the process, to be asked of m cases of an exposure of one, and one trial."""
         asked = self.likelihood.new_case_facts
         return with_new_cases(self.process, {name: np.full(m, NEUTRAL[name]) for name in asked})
-
-    def latent(self, X: Array) -> tuple[Array, Array]:
-        """Return mean and standard deviation ``(m,)`` or ``(m, C)`` of the latent values."""
-        mean, variance = self.process.latent_at(X)
-        return mean, np.sqrt(variance)
 
     def expected(self, X: Array) -> Array:
         """Return the probability of class 1 ``(m,)``, of each class ``(m, C)``, or the mean of a new number ``(m,)``.
@@ -199,4 +206,6 @@ def fitted(
     own = getattr(process.problem.likelihood.of_one_case, "trials", 1.0)
     names = tuple(str(name) for name in data["feature"].values)
     classes = tuple(json.loads(fit.attrs["class_names"]))
-    return Fitted(process, X, y, offset, np.broadcast_to(np.asarray(own, dtype=np.float64), (n,)), names, classes)
+    trials = np.broadcast_to(np.asarray(own, dtype=np.float64), (n,))
+    given = {"kernel": kernel, "likelihood": likelihood, "method": method}
+    return Fitted(idata, given, fit, process, X, y, offset, trials, names, classes)

@@ -91,8 +91,8 @@ def hyperparameters(idata: Container) -> Hyperparameters:
     columns: dict[str, Array] = {}
     keys: dict[str, str] = {}
     inputs = _inputs_of(idata, fit)
-    for name in _parameters(fit):
-        if name not in source:
+    for name in map(str, fit.data_vars):
+        if not is_parameter(name) or name not in source:  # what is none has a meaning of its own
             continue
         for key, label, values in _entries(name, source[name], dims, inputs.get(name)):
             columns[label], keys[label] = values, key
@@ -113,11 +113,6 @@ def hyperparameters(idata: Container) -> Hyperparameters:
             bound[k] = fit["hyper_bound"].values[place]
     was_tuned = np.isin(np.arange(len(names)), [k for k, _ in searched])
     return Hyperparameters(names, quantiles, prior, values, weights, kind, was_tuned, bound)
-
-
-def _parameters(fit: xr.Dataset) -> list[str]:
-    """Return the variables of the group ``fit`` that are parameters: all but those that have a meaning of their own."""
-    return [str(name) for name in fit.data_vars if is_parameter(str(name))]
 
 
 def _inputs_of(idata: Container, fit: xr.Dataset) -> dict[str, list[str]]:

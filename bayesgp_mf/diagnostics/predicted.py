@@ -1,4 +1,4 @@
-"""What a fit predicts for cases whose targets are known: its own, each left out, or new ones."""
+"""What a fit predicts for cases whose targets are known, its own, each left out, or new ones, against what came."""
 
 from __future__ import annotations
 
@@ -156,14 +156,12 @@ def _left_out(process: Process, y: NDArray[Any], classes: tuple[str, ...]) -> Pr
     likelihood = process.problem.likelihood
     loo = process.loo
     if isinstance(loo, ClassLeaveOneOut):
-        return Predicted(y, classes, loo.probability, None, True)
+        return _of_labels(y, classes, loo.probability, left_out=True)
     if likelihood.is_binary and "weights" not in likelihood.stored_by_case:
         own = np.exp(loo.log_density)
-        second = np.where(y == 1, own, 1.0 - own)
-        return Predicted(y, classes, np.stack([1.0 - second, second], axis=1), second, True)
-    weights = process.loo_weights
+        return _of_labels(y, classes, np.where(y == 1, own, 1.0 - own), left_out=True)
     settings = []
-    for part, weight in zip(process.parts, weights, strict=True):
+    for part, weight in zip(process.parts, process.loo_weights, strict=True):
         problem = part.problem
         offset = problem.likelihood.stored_by_case.get("offset", 0.0)
         settings.append(_Setting(weight, problem.likelihood.of_one_case, part.loo.mean + offset, part.loo.variance))
@@ -172,12 +170,16 @@ def _left_out(process: Process, y: NDArray[Any], classes: tuple[str, ...]) -> Pr
 
 def _of_new(idata: Container, process: Process, y_new: ArrayLike, classes: tuple[str, ...]) -> Predicted:
     """Return the predictions of new cases."""
-    if not process.problem.likelihood.is_real:
-        return _of_new_labels(idata, y_new, classes)
     data = get_group(idata, "predictions_constant_data")
     X = np.asarray(data["X"].values, dtype=np.float64)
-    _check_as_many(y_new, len(X))
+    if np.shape(y_new) != (len(X),):
+        raise ValueError(
+            f"y_new must have a target for each of the {len(X)} cases that were predicted, got shape {np.shape(y_new)}."
+        )
     likelihood = process.problem.likelihood
+    if not likelihood.is_real:
+        y = encode_labels(y_new, classes, "the classes of the fit").astype(np.int64)
+        return _of_labels(y, classes, get_group(idata, "predictions")["p"].values, left_out=False)
     given = {name: data[name].values for name in likelihood.new_case_facts if name in data}
     queried = with_new_cases(process, given)
     t, _ = encode_targets(y_new, len(X), queried.parts[0].new_likelihood)
@@ -188,24 +190,11 @@ def _of_new(idata: Container, process: Process, y_new: ArrayLike, classes: tuple
     return _with_probabilities(t, classes, settings, left_out=False)
 
 
-def _of_new_labels(idata: Container, y_new: ArrayLike, classes: tuple[str, ...]) -> Predicted:
-    """Return the predictions of the classes of new cases."""
-    predictions = get_group(idata, "predictions")
-    _check_as_many(y_new, len(predictions["latent_mean"]))
-    y = encode_labels(y_new, classes, "the classes of the fit").astype(np.int64)
-    if "p" not in predictions:
-        return Predicted(y, classes, None, predictions["latent_mean"].values, False)
-    p = predictions["p"].values
-    both = np.stack([1.0 - p, p], axis=1) if p.ndim == 1 else p
-    return Predicted(y, classes, both, p if p.ndim == 1 else None, False)
-
-
-def _check_as_many(y_new: ArrayLike, m: int) -> None:
-    """Raise a ValueError unless there is a target for each of the new cases."""
-    if np.shape(y_new) != (m,):
-        raise ValueError(
-            f"y_new must have a target for each of the {m} cases that were predicted, got shape {np.shape(y_new)}."
-        )
+def _of_labels(y: NDArray[Any], classes: tuple[str, ...], p: Array, *, left_out: bool) -> Predicted:
+    """Return predictions of labels with the probability of the second of two ``(m,)``, or of each ``(m, C)``."""
+    if p.ndim > 1:
+        return Predicted(y, classes, p, None, left_out)
+    return Predicted(y, classes, np.stack([1.0 - p, p], axis=1), p, left_out)
 
 
 def _with_probabilities(
@@ -215,8 +204,7 @@ def _with_probabilities(
     likelihood = settings[0].likelihood
     if likelihood.is_binary:
         second = sum(one.weight * one.likelihood.predict_proba(one.mean, one.variance) for one in settings)
-        second = np.asarray(second)
-        return Predicted(y, classes, np.stack([1.0 - second, second], axis=1), second, left_out)
+        return _of_labels(y, classes, np.asarray(second), left_out=left_out)
     if likelihood.n_levels is None:
         return Predicted(y, classes, None, None, left_out, settings)
     each = [(one.weight, one.likelihood.level_probabilities(one.mean, one.variance)) for one in settings]
@@ -292,3 +280,152 @@ def log_predictive_density(
     t, _ = encode_targets(y_new, len(X), process.parts[0].new_likelihood)
     each = np.array([part.new_likelihood.log_partition(t, *part.latent_at(X)).value for part in process.parts])
     return np.asarray(logsumexp(each, b=process.weights[:, None], axis=0))
+
+
+MOST_COUNTS = 1000
+"""Largest count of a table that has a row for each: a figure has no room for more."""
+
+
+class PitCurve(NamedTuple):
+    """How often targets fell below the quantiles that were predicted for them.
+
+    Attributes
+    ----------
+    level : (k,) array
+        Probabilities of the quantiles.
+    observed : (k,) array
+        Share of the targets below; of whole numbers in the mean over a randomised tie (Czado et al. 2009,
+        Biometrics 65).
+    cases : int
+        How many targets there were.
+    """
+
+    level: Array
+    observed: Array
+    cases: int
+
+
+class CountTable(NamedTuple):
+    """How many cases had each count, and how many were expected to.
+
+    Attributes
+    ----------
+    counts : (k,) array
+        Whole numbers from 0.
+    observed, expected : (k,) array
+        Cases with this count; the sum of the probabilities of it.
+    beyond : float
+        How many cases were expected above the last.
+    """
+
+    counts: NDArray[np.int64]
+    observed: NDArray[np.int64]
+    expected: Array
+    beyond: float
+
+
+def confusion_table(found: Predicted) -> NDArray[np.int64]:
+    """Return how many cases of each class ``(C, C)`` were predicted to be of each: rows came, columns were predicted.
+
+    The prediction is the most probable class, the first of several.
+
+    Raises
+    ------
+    ValueError
+        If targets are neither labels nor levels.
+
+    Examples
+    --------
+    >>> import bayesgp_mf as bgp
+    >>> X = [[0.0], [1.0], [2.0], [3.0]]
+    >>> idata = bgp.fit(X, ["no", "no", "yes", "yes"], bgp.kernels.Gaussian(1.0, 4.0), draws=10, random_seed=1)
+    >>> bgp.diagnostics.confusion_table(bgp.diagnostics.predicted(idata))
+    array([[2, 0],
+           [0, 2]])
+    """
+    check_has_classes(found)
+    assert found.probability is not None  # as of all classes
+    guess, size = np.argmax(found.probability, axis=1), len(found.classes)
+    table = np.bincount(found.targets.astype(np.int64) * size + guess, minlength=size * size)
+    return table.reshape(size, size).astype(np.int64)
+
+
+def check_has_classes(found: Predicted) -> None:
+    """Raise a ValueError if targets are neither labels nor ordered levels."""
+    if not found.classes:
+        raise ValueError(
+            "the targets of this fit are numbers, which are neither right nor wrong. Use plot_calibration, plot_loo, "
+            "or plot_counts of whole numbers."
+        )
+
+
+def pit_curve(found: Predicted, levels: ArrayLike) -> PitCurve:
+    """Return how often targets fell below predicted quantiles: the distribution of the probability integral transform.
+
+    If predictions are calibrated, ``observed`` equals ``level`` up to chance.
+
+    Raises
+    ------
+    ValueError
+        If targets are labels.
+    UndefinedQuantityError
+        If the likelihood does not say how likely a target is to be below a number.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import bayesgp_mf as bgp
+    >>> x = np.linspace(0.0, 6.0, 40)[:, None]
+    >>> y = np.sin(x[:, 0]) + 0.1 * np.cos(40.0 * x[:, 0])
+    >>> noise = bgp.likelihoods.Gaussian(0.01)
+    >>> idata = bgp.fit(x, y, bgp.kernels.Gaussian(1.5), noise, method="exact", draws=10, random_seed=1)
+    >>> curve = bgp.diagnostics.pit_curve(bgp.diagnostics.predicted(idata), [0.1, 0.5, 0.9])
+    >>> curve.observed.round(2)
+    array([0. , 0.5, 1. ])
+    """
+    if not found.settings:
+        raise ValueError("targets of this fit are labels, which have no quantiles.")
+    u = np.asarray(levels, dtype=np.float64)
+    t = np.asarray(found.targets, dtype=np.float64)
+    upper = found.below(t)
+    lower = found.below(t - 1.0) if found.is_whole else upper
+    width = upper - lower
+    inside = (u[:, None] - lower) / np.where(width > 0, width, 1.0)
+    each = np.where(width > 0, np.clip(inside, 0.0, 1.0), u[:, None] >= upper)
+    return PitCurve(u, each.mean(axis=1), t.size)
+
+
+def count_table(found: Predicted) -> CountTable:
+    """Return how many cases had each count, and how many were expected to: the numbers of a rootogram.
+
+    Raises
+    ------
+    ValueError
+        If targets are not whole numbers, or one of them is above 1000.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import bayesgp_mf as bgp
+    >>> week, accidents = np.arange(8.0)[:, None], [1, 2, 1, 3, 6, 4, 2, 1]
+    >>> kernel = bgp.kernels.Gaussian(2.0) + bgp.kernels.Bias()
+    >>> idata = bgp.fit(week, accidents, kernel, bgp.Poisson(), draws=10, random_seed=1)
+    >>> table = bgp.diagnostics.count_table(bgp.diagnostics.predicted(idata))
+    >>> table.counts[:4], table.observed[:4], table.expected[:4].round(1)
+    (array([0, 1, 2, 3]), array([0, 3, 2, 1]), array([1.3, 1.7, 1.6, 1.2]))
+    """
+    if not found.is_whole or found.classes:
+        raise ValueError(
+            "counts are targets that are whole numbers, as under Poisson, NegativeBinomial and Binomial. Use "
+            "plot_calibration or plot_confusion."
+        )
+    t = found.targets.astype(np.int64)
+    largest = int(t.max())
+    if largest > MOST_COUNTS:
+        raise ValueError(
+            f"there is a row for each count, up to {MOST_COUNTS}, and the largest of this fit is {largest}. Use "
+            "plot_calibration."
+        )
+    count = np.arange(largest + 1)
+    total = np.array([np.sum(found.below(np.full(t.size, float(k)))) for k in count])
+    return CountTable(count, np.bincount(t, minlength=largest + 1), np.diff(total, prepend=0.0), t.size - total[-1])

@@ -191,10 +191,7 @@ def _check(labels: ArrayLike, probabilities: ArrayLike) -> tuple[NDArray[np.bool
             f"labels must be 0/1 or booleans, got also {', '.join(shown)}. "
             "Pass y == name, with the name of the class that the probabilities are of."
         )
-    try:
-        p = np.asarray(probabilities, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise ValueError(f"probabilities must hold numbers, but they cannot be converted: {error}") from error
+    p = as_float_array("probabilities", probabilities)
     if p.shape != occurred.shape:
         raise ValueError(
             f"probabilities must have the shape of labels {occurred.shape}, got {p.shape}. "
@@ -294,3 +291,60 @@ def class_scores(labels: ArrayLike, probabilities: ArrayLike, class_names: Seque
     came = np.arange(p.shape[1]) == codes[:, None]
     errors = int(np.count_nonzero(own < p.max(axis=1)))
     return ClassScores(codes.size, errors, log_score, float(np.mean(np.sum((p - came) ** 2, axis=1))))
+
+
+class RocCurve(NamedTuple):
+    """How well scores separate class 1 from class 0.
+
+    Attributes
+    ----------
+    false_positive, true_positive : (k,) array
+        Share of the cases of class 0, and of class 1, whose score is at least the threshold; from 0 to 1.
+    threshold : (k,) array
+        Scores, falling; infinite at the first.
+    area : float
+        Under the curve: how often a case of class 1 scores above one of class 0, ties as a half.
+    """
+
+    false_positive: Array
+    true_positive: Array
+    threshold: Array
+    area: float
+
+
+def roc_curve(labels: ArrayLike, scores: ArrayLike) -> RocCurve:
+    """Return the receiver operating characteristic of scores, which rank class 1 above class 0.
+
+    Parameters
+    ----------
+    labels : (m,) array_like
+        0/1 or booleans.
+    scores : (m,) array_like
+        Probabilities of class 1, or anything that rises with them.
+
+    Raises
+    ------
+    ValueError
+        If the shapes differ, a score is not finite, a label not 0/1, or there is no case of one class.
+
+    Examples
+    --------
+    >>> from bayesgp_mf.diagnostics import roc_curve
+    >>> roc_curve([0, 1, 0, 1], [0.1, 0.4, 0.6, 0.9]).area
+    0.75
+    """
+    is_one, score = np.asarray(labels), np.asarray(scores, dtype=np.float64)
+    if is_one.ndim != 1 or is_one.shape != score.shape:
+        raise ValueError(f"labels and scores must be (m,), one for each case, got {is_one.shape} and {score.shape}.")
+    if not np.all(np.isin(is_one, (0, 1))) or not np.all(np.isfinite(score)):
+        raise ValueError("labels must be 0/1 or booleans, and scores finite numbers. Pass y == name, and p.")
+    is_one = is_one.astype(bool)
+    if is_one.all() or not is_one.any():
+        raise ValueError("a ROC curve needs cases of both classes, and labels has those of one. Pass more cases.")
+    order = np.argsort(-score, kind="stable")
+    ones, last = np.cumsum(is_one[order]), np.append(np.diff(score[order]) != 0, True)
+    true = np.append(0.0, ones[last] / ones[-1])
+    zeros = np.cumsum(~is_one[order])
+    false = np.append(0.0, zeros[last] / zeros[-1])
+    area = float(np.sum(np.diff(false) * 0.5 * (true[1:] + true[:-1])))
+    return RocCurve(false, true, np.append(np.inf, score[order][last]), area)

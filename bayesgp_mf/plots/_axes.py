@@ -8,9 +8,6 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import ArrayLike
-
-from bayesgp_mf.types import Array
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -23,6 +20,7 @@ ACCENT = "#c25700"
 CYCLE = ("#1f5fa8", "#c25700", "#008a6a", "#a8478f", "#8a7500", "#4aa3d9", "#333333")
 """Colours of classes, which stay apart in the common kinds of colour blindness (after Okabe and Ito, 2008)."""
 MARKERS = "osD^vPX"
+LINES = ("-", "--", "-.", ":")
 ROWS, ACROSS = 8, 52
 """Of a legend, and letters of its columns side by side."""
 DIVERGING, SEQUENTIAL = "PuOr_r", "viridis"
@@ -31,38 +29,31 @@ DIVERGING, SEQUENTIAL = "PuOr_r", "viridis"
 def axes_or_new(ax: Axes | None, lines: int = 0) -> Axes:
     """Return ``ax``, or the axes of a new figure that pyplot knows nothing about, with room for lines of text."""
     if ax is not None:
-        _check_are_axes([ax], "one matplotlib.axes.Axes, such as an entry of what subplots returned")
-        return ax
+        return _checked([ax], "one matplotlib.axes.Axes, such as an entry of what subplots returned")[0]
     from matplotlib.figure import Figure  # not with the package, but when something is drawn
 
     return Figure(figsize=(4.3, 3.9 + 0.16 * lines), layout="constrained").subplots()
 
 
-def _check_are_axes(given: Iterable[object], wanted: str) -> None:
+def _checked(given: Iterable[Axes], wanted: str) -> list[Axes]:
     from matplotlib.axes import Axes
 
     for each in given:
         if not isinstance(each, Axes):
             raise ValueError(f"ax must be {wanted}, got {type(each).__name__}. Leave it out for a new figure.")
+    return list(given)
 
 
-def check_axes(ax: object, number: int) -> None:
-    """Raise a ValueError unless ``ax`` are as many axes as there are panels."""
-    if np.size(np.asarray(ax, dtype=object)) != number:
-        raise ValueError(
-            f"ax must hold {number} axes, one for each panel, got {np.size(np.asarray(ax, dtype=object))}."
-        )
-    _check_are_axes(np.asarray(ax, dtype=object).ravel(), f"{number} matplotlib.axes.Axes, one for each panel")
-
-
-def panels(ax: Axes | Sequence[Axes] | None, number: int, columns: int = 2) -> list[Axes]:
+def panels(ax: Axes | Sequence[Axes] | None, number: int) -> list[Axes]:
     """Return ``ax`` as a list, or the axes of a new figure of so many panels."""
     if ax is not None:
-        check_axes(ax, number)
-        return list(np.asarray(ax, dtype=object).ravel())
+        given = np.asarray(ax, dtype=object).ravel()
+        if given.size != number:
+            raise ValueError(f"ax must hold {number} axes, one for each panel, got {given.size}.")
+        return _checked(given, f"{number} matplotlib.axes.Axes, one for each panel")
     from matplotlib.figure import Figure
 
-    across = min(columns, number)
+    across = min(2, number)
     down = -(-number // across)
     size = (4.3, 3.9) if number == 1 else (2.6 * across, 2.4 * down + 0.4)
     axes = Figure(figsize=size, layout="constrained").subplots(down, across, squeeze=False).ravel()
@@ -103,24 +94,6 @@ def legend_above(ax: Axes, columns: int = 2, *, right: bool = False) -> None:
     )  # fmt: skip
 
 
-def vector(name: str, values: ArrayLike, n: int | None = None) -> Array:
-    """Return ``values`` as a finite float array ``(n,)``, or raise a ValueError that names them."""
-    try:
-        array = np.asarray(values, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise ValueError(f"{name} must hold numbers, but they cannot be converted: {error}") from error
-    if array.ndim != 1 or array.size == 0:
-        raise ValueError(f"{name} must be one array with a number for each case, got shape {array.shape}.")
-    if n is not None and array.size != n:
-        raise ValueError(f"{name} must have {n} values, one for each case, got {array.size}.")
-    if not np.all(np.isfinite(array)):
-        first = int(np.argmin(np.isfinite(array)))
-        raise ValueError(
-            f"{name} must be finite to be drawn, got {array[first]} at index {first}. Leave out such cases first."
-        )
-    return array
-
-
 LONGEST, LONGEST_TICK, LONGEST_ENTRY = 80, 24, 30
 """Letters of a name on an axis, at a tick and in a legend, beyond which it is cut."""
 LETTERS = 42
@@ -136,7 +109,8 @@ def as_drawn(name: object, letters: int = LETTERS, longest: int = LONGEST) -> st
     >>> as_drawn("dose (mg)"), as_drawn("$x_1$"), as_drawn("cost in $"), as_drawn("$5 to $9 {")
     ('dose (mg)', '$x_1$', 'cost in \\$', '\\$5 to \\$9 {')
     """
-    visible = "".join(letter if letter.isprintable() else "\N{REPLACEMENT CHARACTER}" for letter in _one_line(name))
+    words = " ".join(str(name).split())
+    visible = "".join(letter if letter.isprintable() else "\N{REPLACEMENT CHARACTER}" for letter in words)
     lines = in_lines(cut(visible, longest), letters) or "''"
     if all(_is_formula_or_none(line) for line in lines.split("\n")):
         return lines
@@ -169,10 +143,6 @@ def in_lines(name: str, letters: int) -> str:
     ]  # a space that is taken out again
     lines = [line for part in loose for line in textwrap.wrap(part, letters)]
     return "\n".join(lines).replace("\0 ", "").replace("\0", "")
-
-
-def _one_line(name: object) -> str:
-    return " ".join(str(name).split())
 
 
 def _is_formula_or_none(line: str) -> bool:

@@ -8,13 +8,13 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import betaincinv
 
-from bayesgp_mf.diagnostics import calibration_table
-from bayesgp_mf.diagnostics.predicted import Predicted, predicted
-from bayesgp_mf.diagnostics.tables import check_has_classes, confusion_table, count_table, pit_curve, roc_curve
+from bayesgp_mf.diagnostics import calibration_table, confusion_table, count_table, pit_curve, roc_curve
+from bayesgp_mf.diagnostics.predicted import Predicted, check_has_classes, predicted
 from bayesgp_mf.plots._axes import (
     ACCENT,
     BAND,
     LINE,
+    LINES,
     LONGEST,
     POINT,
     as_drawn,
@@ -25,7 +25,6 @@ from bayesgp_mf.plots._axes import (
     in_lines,
     legend_above,
 )
-from bayesgp_mf.plots._curves import LINES
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -141,27 +140,31 @@ def plot_roc(
     found = predicted(idata, y_new, **given)
     check_has_classes(found)
     ax = axes_or_new(ax)
-    ax.plot([0, 1], [0, 1], color=LINE, linewidth=1, linestyle="--", label="guessing: 0.50", zorder=1)
+    _diagonal(ax, "guessing: 0.50")
+    assert found.probability is not None  # as of all labels
+    columns = list(zip(map(in_legend, found.classes), found.probability.T, strict=True))
     if found.score is not None:
-        curve = roc_curve(found.targets == 1, found.score)
-        ax.plot(curve.false_positive, curve.true_positive, color=POINT, label=f"area under the curve: {curve.area:.3f}")
+        columns = [("area under the curve", found.score)]
+    for code, (name, score) in enumerate(columns):
+        curve = roc_curve(found.targets == code + len(found.classes) - len(columns), score)
+        label, style = f"{name}: {curve.area:.3f}", LINES[code % len(LINES)]
+        ax.plot(curve.false_positive, curve.true_positive, style, color=colour(code), label=label)
+    if found.score is not None:
         other, name = (as_drawn(each) for each in found.classes)
         ax.set(
             xlabel=as_drawn(f"Share of {other} that is taken for {name}", longest=3 * LONGEST),
             ylabel=as_drawn(f"Share of {name} that is found", longest=2 * LONGEST),
         )
     else:
-        assert found.probability is not None
-        for code, name in enumerate(found.classes):
-            curve = roc_curve(found.targets == code, found.probability[:, code])
-            ax.plot(
-                curve.false_positive, curve.true_positive, LINES[code % len(LINES)], color=colour(code),
-                label=f"{in_legend(name)}: {curve.area:.3f}",
-            )  # fmt: skip
         ax.set(xlabel="Share of the others that is taken for the class", ylabel="Share of the class that is found")
-    ax.set(xlim=(-0.02, 1.02), ylim=(-0.02, 1.02), title="")
     legend_above(ax)
     return ax
+
+
+def _diagonal(ax: Axes, label: str, top: float = 1.02) -> None:
+    """Draw what is expected of two shares that are equal."""
+    ax.plot([0, 1], [0, 1], color=LINE, linewidth=1, linestyle="--", label=label, zorder=1)
+    ax.set(xlim=(-0.02, 1.02), ylim=(-0.02, top))
 
 
 def plot_counts(
@@ -278,7 +281,7 @@ def plot_calibration(
         if probabilities is not None:
             raise ValueError("probabilities go with labels, and a fit has its own. Leave them out, or pass labels.")
         found = predicted(cast(Any, idata), y_new, **given)
-        if found.probability is None and found.settings:
+        if found.probability is None:
             return _draw_quantiles(axes_or_new(ax), found, level)
         labels, probabilities, class_name = _of_class(found, class_name)
     elif probabilities is None:
@@ -306,7 +309,7 @@ def _draw_bins(ax: Axes, labels: Any, probabilities: Any, bins: int | ArrayLike,
     table = calibration_table(labels, probabilities, bins=bins, level=level)
     # rounding may leave a limit on the wrong side of 0 or 1
     sides = np.maximum([table.observed - table.interval_low, table.interval_high - table.observed], 0.0)
-    ax.plot([0, 1], [0, 1], color=LINE, linewidth=1, linestyle="--", label="calibrated", zorder=1)
+    _diagonal(ax, "calibrated", top=1.1)
     label = f"bin, {100 * level:g} % interval, number of cases"
     ax.errorbar(
         table.predicted, table.observed, sides, fmt="o", color=POINT, markersize=5, capsize=2, linewidth=1, label=label
@@ -315,7 +318,6 @@ def _draw_bins(ax: Axes, labels: Any, probabilities: Any, bins: int | ArrayLike,
         ax.annotate(f"{count}", (x, high), (0, 5), textcoords="offset points", ha="center", fontsize=8)
     name = as_drawn(class_name)
     ax.set(xlabel=as_drawn(f"Predicted probability of {name}"), ylabel=as_drawn(f"Observed frequency of {name}"))
-    ax.set(xlim=(-0.02, 1.02), ylim=(-0.02, 1.1))
     legend_above(ax)
     return ax
 
@@ -329,9 +331,8 @@ def _draw_quantiles(ax: Axes, found: Predicted, level: float) -> Axes:
     share = n * curve.level
     low, high = (betaincinv(share + 0.5, n - share + 0.5, side) for side in (tail, 1.0 - tail))
     ax.fill_between(curve.level, low, high, color=BAND, linewidth=0, label=f"{100 * level:g} % of calibrated fits")
-    ax.plot([0, 1], [0, 1], color=LINE, linewidth=1, linestyle="--", label="calibrated", zorder=1)
+    _diagonal(ax, "calibrated")
     ax.plot(curve.level, curve.observed, color=POINT, label=f"{n} targets", zorder=2)
     ax.set(xlabel="Level of the predicted quantile", ylabel="Share of targets below it")
-    ax.set(xlim=(-0.02, 1.02), ylim=(-0.02, 1.02))
     legend_above(ax)
     return ax

@@ -2,30 +2,21 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import json
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import xarray as xr
 
-from bayesgp_mf.container.groups import get_group, group_names
+from bayesgp_mf.container.groups import Container, get_group, group_names, is_stream
 from bayesgp_mf.container.read import fit_group
 from bayesgp_mf.plots._axes import ACCENT, LINE, POINT, as_drawn, at_tick, axes_or_new, colour, legend_above
+from bayesgp_mf.streams.state import LogScore
 from bayesgp_mf.types import Array
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from bayesgp_mf.container.groups import Container
-import json
-from typing import TYPE_CHECKING, Any
-
-from bayesgp_mf.container.groups import is_stream
-from bayesgp_mf.streams.state import LogScore
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-
-    from bayesgp_mf.container.groups import Container
     from bayesgp_mf.streams import Stream
 
 
@@ -69,28 +60,25 @@ def plot_search(idata: Container, *, ax: Axes | None = None) -> Axes:
     """
     fit = fit_group(idata)
     what = "Leave-one-out log density" if fit.attrs.get("hyper") in ("loo", "scan") else "Log evidence"
+    if fit.attrs.get("hyper") == "nuts" and "sample_stats" in group_names(idata):  # which keeps no other record
+        fit = fit.assign(hyper_path_lp=(("path", "step"), get_group(idata, "sample_stats")["lp"].values))
     drawers = {
         "hyper_trace": _draw_trace,
-        "hyper_path_lp": _draw_chains,
+        "hyper_path_lp": _draw_paths,
         "hyper_training_lp": _draw_training,
         "hyper_loo": _draw_scan,
         "hyper_loo_errors": _draw_scan,
     }
     name = next((name for name in drawers if name in fit), None)
-    drawn = _drawn(idata)
-    if name is None and drawn is None:
+    if name is None:
         raise ValueError(
             f"this fit has no record of a search (hyper={fit.attrs.get('hyper', 'none')!r}): its hyperparameters are "
             "those that it was given. Fit with hyper='evidence', or another strategy."
         )
     ax = axes_or_new(ax)
-    has_prior = name in (None, "hyper_path_lp", "hyper_training_lp") or "hyper_log_prior" in fit
+    has_prior = name in ("hyper_path_lp", "hyper_training_lp") or "hyper_log_prior" in fit
     ax.set_ylabel(f"{what}{' + log prior' if has_prior else ''} (nats)")
-    if name is not None:
-        drawers[name](ax, fit)
-    else:
-        assert drawn is not None
-        _draw_paths(ax, drawn)
+    drawers[name](ax, fit)
     ax.ticklabel_format(axis="y", style="plain", useOffset=False)  # an offset would stand where the legend does
     legend_above(ax)
     return ax
@@ -108,28 +96,20 @@ def _draw_trace(ax: Axes, fit: xr.Dataset) -> None:
         ends = ends[np.isfinite(ends)]
         at = np.full(ends.size, trace.size - 1)
         ax.plot(at, ends, "D", color=ACCENT, markersize=4, fillstyle="none", label="end of each start", zorder=3)
-    top = float(max(trace.max(), *ends.tolist(), -np.inf))
-    bottom = float(min(trace.min(), *ends.tolist(), np.inf))
-    if top - bottom > RANGE:
-        ax.set_ylim(top - RANGE, top + 0.06 * RANGE)
+    _show_best(ax, np.append(trace, ends))
     ax.set_xlabel("Iteration of the best search")
     ax.xaxis.set_major_locator(MaxNLocator(integer=True))
 
 
-def _draw_chains(ax: Axes, fit: xr.Dataset) -> None:
-    _draw_paths(ax, fit["hyper_path_lp"].values)
+def _show_best(ax: Axes, values: Array) -> None:
+    """Leave out what is far below the best."""
+    top = float(values.max())
+    if top - float(values.min()) > RANGE:
+        ax.set_ylim(top - RANGE, top + 0.06 * RANGE)
 
 
-def _drawn(idata: Container) -> Array | None:
-    """Return the log density of each draw of the hyperparameters, if NUTS drew them, which keeps no other record."""
-    fit = fit_group(idata)
-    if fit.attrs.get("hyper") != "nuts" or "sample_stats" not in group_names(idata):
-        return None
-    return np.asarray(get_group(idata, "sample_stats")["lp"].values)
-
-
-def _draw_paths(ax: Axes, path: Array) -> None:
-    for chain, values in enumerate(path):
+def _draw_paths(ax: Axes, fit: xr.Dataset) -> None:
+    for chain, values in enumerate(fit["hyper_path_lp"].values):
         ax.plot(np.arange(values.size), values, color=colour(chain), linewidth=0.8, label=f"chain {chain}")
     ax.set_xlabel("Iteration (the beginning is not kept)")
 
@@ -139,9 +119,7 @@ def _draw_training(ax: Axes, fit: xr.Dataset) -> None:
     ax.plot(np.arange(values.size), values, "o", color=POINT, markersize=3, alpha=0.6, label="one point")
     best = np.maximum.accumulate(np.where(np.isfinite(values), values, -np.inf))
     ax.plot(np.arange(values.size), best, color=ACCENT, label="best so far")
-    top = float(np.max(values[np.isfinite(values)]))
-    if top - float(np.min(values[np.isfinite(values)])) > RANGE:
-        ax.set_ylim(top - RANGE, top + 0.06 * RANGE)
+    _show_best(ax, values[np.isfinite(values)])
     ax.set_xlabel("Point that the surrogate learned from (number)")
 
 

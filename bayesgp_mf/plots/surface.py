@@ -10,7 +10,7 @@ from bayesgp_mf.diagnostics.curves import Scale, check_scale
 from bayesgp_mf.diagnostics.fitted import Fitted, fitted
 from bayesgp_mf.inputs.options import check_positive_integers
 from bayesgp_mf.plots._axes import DIVERGING, SEQUENTIAL, as_drawn, axes_or_new, colour, in_legend, legend_above, marker
-from bayesgp_mf.plots._curves import other_inputs, target_label
+from bayesgp_mf.plots.curves import other_inputs, target_label
 from bayesgp_mf.types import Array
 
 if TYPE_CHECKING:
@@ -89,7 +89,7 @@ def plot_surface(
     x, y = (_range(fit.X[:, column], points) for column in (across, upwards))
     X = np.tile(fit.middle(), (points * points, 1))
     X[:, across], X[:, upwards] = np.tile(x, points), np.repeat(y, points)
-    z = fit.latent(X)[0] if scale == "latent" else fit.expected(X)
+    z = fit.process.latent_at(X)[0] if scale == "latent" else fit.expected(X)
     ax = axes_or_new(ax)
     if several:
         _draw_classes(ax, fit, x, y, z.reshape(points, points, -1))
@@ -135,16 +135,16 @@ def _range(values: Array, points: int) -> Array:
 
 def _draw_map(ax: Axes, fit: Fitted, x: Array, y: Array, z: Array, scale: Scale) -> None:
     """Draw one quantity in colours, with contour lines and a bar that says what they mean."""
-    if scale == "target" and (fit.likelihood.is_binary or fit.is_share):
-        image = ax.pcolormesh(x, y, z, cmap=DIVERGING, vmin=0.0, vmax=1.0, shading="gouraud", rasterized=True)
-        lines: Any = PROBABILITIES
+    of_shares = scale == "target" and (fit.likelihood.is_binary or fit.is_share)
+    if of_shares:
+        colours: dict[str, Any] = {"cmap": DIVERGING, "vmin": 0.0, "vmax": 1.0}
     elif scale == "latent":
         largest = float(np.max(np.abs(z))) or 1.0
-        image = ax.pcolormesh(x, y, z, cmap=DIVERGING, vmin=-largest, vmax=largest, shading="gouraud", rasterized=True)
-        lines = 6
+        colours = {"cmap": DIVERGING, "vmin": -largest, "vmax": largest}
     else:
-        image = ax.pcolormesh(x, y, z, cmap=SEQUENTIAL, shading="gouraud", rasterized=True)
-        lines = 6
+        colours = {"cmap": SEQUENTIAL}
+    image = ax.pcolormesh(x, y, z, shading="gouraud", rasterized=True, **colours)
+    lines: Any = PROBABILITIES if of_shares else 6
     if np.ptp(z) > 0:
         contours = ax.contour(x, y, z, levels=lines, colors="#333333", linewidths=0.7)
         ax.clabel(contours, fontsize=7, fmt="%g")

@@ -8,10 +8,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from bayesgp_mf.container.groups import get_group
-from bayesgp_mf.kernels import Kernel, leaves
-from bayesgp_mf.reports.page import Block, Formula, Section, Table
-from bayesgp_mf.reports.subject import Subject, number, or_words
+from bayesgp_mf.diagnostics.fitted import Fitted
+from bayesgp_mf.kernels import leaves
+from bayesgp_mf.reports.page import Block, Formula, Section, Table, number, or_words
 from bayesgp_mf.types import Array
 
 MOST_INPUTS = 100
@@ -22,47 +21,37 @@ LONGEST = 300
 """Letters of a kernel or a likelihood as code."""
 
 
-def model(about: Subject) -> Section:
+def model(about: Fitted) -> Section:
     """Return the section on the model."""
     return Section("The model", or_words(lambda: _model(about)))
 
 
-def _model(about: Subject) -> list[Block]:
-    part = about.first.process.parts[0]
+def _model(about: Fitted) -> list[Block]:
+    part = about.process.parts[0]
     likelihood = part.problem.likelihood.of_one_case
-    by_case = [name for name in part.problem.likelihood.stored_by_case]
-    several = likelihood.has_classes
-    function = "a latent function for each class" if several else "a latent function"
+    by_case = part.problem.likelihood.stored_by_case
+    function = "a latent function for each class" if likelihood.has_classes else "a latent function"
     whole = (
         "A Gaussian process is a prior of functions: the kernel says how alike the values of the function are at two "
-        f"cases. Here it is the prior of {function}, f. A target is {about.target}, and the likelihood says how "
+        f"cases. Here it is the prior of {function}, f. A target is {_in_words(about)}, and the likelihood says how "
         "likely it is given f."
     )
-    blocks: list[Block] = [whole]
-    blocks += [
+    averaged = " Its hyperparameters are of one setting among those averaged over."
+    blocks: list[Block] = [
+        whole,
         Formula(r"t_i \,|\, f \;\sim\; p(t_i \,|\, f(x_i)), \qquad f \;\sim\; \mathrm{GP}(0,\, k)"),
         f"Likelihood: {_short(likelihood)}. {_first_sentence(likelihood)}",
         *formulas(likelihood, _target(about)),
-        f"Kernel: {_named(_short(part.kernel), about.first.names)}."
-        + (
-            " Its hyperparameters are of one setting among those averaged over."
-            if len(about.first.process.parts) > 1
-            else ""
-        ),
+        f"Kernel: {_named(_short(part.kernel), about.names)}.{averaged if len(about.process.parts) > 1 else ''}",
     ]
-    for leaf in _leaf_of_each_class(part.kernel):
+    below = leaves(part.kernel)
+    kinds = [type(leaf) for leaf in below]
+    for leaf in (below[kinds.index(kind)] for kind in dict.fromkeys(kinds)):
         blocks.append(f"{type(leaf).__name__}: {_first_sentence(leaf)}")
         blocks += formulas(leaf)
     if by_case:
         blocks.append(f"Each case has its own {' and '.join(by_case)}.")
     return blocks
-
-
-def _leaf_of_each_class(kernel: Kernel) -> list[Kernel]:
-    seen: dict[type, Kernel] = {}
-    for leaf in leaves(kernel):
-        seen.setdefault(type(leaf), leaf)
-    return list(seen.values())
 
 
 def _short(thing: object) -> str:
@@ -75,8 +64,7 @@ def _first_sentence(thing: object) -> str:
     """Return how the documentation of a class begins, without formulas and citations."""
     text = " ".join((inspect.getdoc(type(thing)) or "").split("\n\n")[0].split())
     text = re.sub(r"\s*\((?:[^()]|\([^()]*\))*(?:19|20)\d\d(?:[^()]|\([^()]*\))*\)", "", text)
-    text = re.sub(r",?\s*:math:`[^`]*`", "", text).replace("`", "")
-    return text
+    return re.sub(r",?\s*:math:`[^`]*`", "", text).replace("`", "")
 
 
 def _named(text: str, names: Sequence[str]) -> str:
@@ -85,11 +73,18 @@ def _named(text: str, names: Sequence[str]) -> str:
     return numbers.sub(lambda found: f"columns={[names[int(j)] for j in found[1].split(',')]}", text)
 
 
-def _target(about: Subject) -> str:
+def _in_words(about: Fitted) -> str:
+    """Return what a target is."""
+    if about.classes:
+        return f"one of {len(about.classes)} {'ordered levels' if about.likelihood.is_real else 'classes'}"
+    return "a count of successes" if about.is_share else "a count" if about.is_rate else "a number"
+
+
+def _target(about: Fitted) -> str:
     """Return what t is in the formula of a likelihood."""
-    if not about.first.likelihood.is_binary:
+    if not about.likelihood.is_binary:
         return "t is the target"
-    rest, name = about.first.classes
+    rest, name = about.classes
     return f"t is 1 for {name} and \N{MINUS SIGN}1 for {rest}"
 
 
@@ -101,20 +96,18 @@ def formulas(thing: object, *known: str) -> list[Block]:
     text = inspect.getdoc(type(thing)) or ""
     found = re.findall(r":math:`([^`]*)`", text.split("\n\n")[0])
     found = found or [" ".join(each.split()) for each in re.findall(r"\.\. math::(.*?)(?:\n\s*\n|\Z)", text, re.DOTALL)]
-    blocks: list[Block] = []
-    for latex in found[:1]:
-        blocks.append(Formula(latex))
-        if legend := [*known, *symbols(thing, latex)]:
-            blocks.append(f"Here {'; '.join(legend)}.")
-    return blocks
+    if not found:
+        return []
+    legend = [*known, *symbols(thing, found[0])]
+    return [Formula(found[0]), *([f"Here {'; '.join(legend)}."] if legend else [])]
 
 
-def data(about: Subject) -> Section:
+def data(about: Fitted) -> Section:
     """Return the section on the cases."""
     return Section("The data", or_words(lambda: _targets(about), lambda: _inputs(about)))
 
 
-def _targets(about: Subject) -> Block:
+def _targets(about: Fitted) -> Block:
     y = about.y
     if y is None:
         return f"{about.n} cases in parts, which are elsewhere: here are the inducing inputs alone."
@@ -131,12 +124,11 @@ def _targets(about: Subject) -> Block:
     return Table(f"Targets of {len(y)} cases.", head, [row])
 
 
-def _inputs(about: Subject) -> Block:
-    fit = about.first
-    X, names = fit.X, fit.names
+def _inputs(about: Fitted) -> Block:
+    X, names = about.X, about.names
     rows: list[tuple[str, ...]] = []
     for j, name in enumerate(names[:MOST_INPUTS]):
-        if j in fit.levels:
+        if j in about.levels:
             groups = len(np.unique(X[:, j]))
             rows.append((name, f"{groups} groups", *("\N{EN DASH}",) * 4))
         else:
@@ -156,26 +148,22 @@ def _standard_deviation(values: Array) -> float:
     return largest * float(np.std(values / largest)) if largest > 0 else 0.0
 
 
-def glance(about: Subject) -> Table:
+def glance(about: Fitted) -> Table:
     """Return what the page is about, in a few rows."""
     fit = about.fit
+    hyper = str(fit.attrs.get("hyper", "none"))
     rows = [
         ("Cases", f"{about.n}"),
-        ("Inputs", f"{len(about.first.names)}"),
-        ("Target", about.target),
+        ("Inputs", f"{len(about.names)}"),
+        ("Target", _in_words(about)),
         ("Method", str(fit.attrs["method"])),
-        ("Hyperparameters", _how_chosen(str(fit.attrs.get("hyper", "none")))),
+        ("Hyperparameters", "as they were given" if hyper == "none" else f"hyper={hyper!r}"),
     ]
-    inducing = get_group(about.idata, "fit").get("inducing_input")
-    if inducing is not None:
-        rows.append(("Inducing cases", f"{len(inducing)}"))
+    if "inducing_input" in fit:
+        rows.append(("Inducing cases", f"{len(fit['inducing_input'])}"))
     if "log_evidence" in fit and fit["log_evidence"].ndim == 0:
         rows.append(("Log evidence", f"{float(fit['log_evidence']):.2f} nats"))
     return Table("At a glance.", ("", "This fit"), rows)
-
-
-def _how_chosen(hyper: str) -> str:
-    return "as they were given" if hyper == "none" else f"hyper={hyper!r}"
 
 
 _OF_PARAMETERS = (

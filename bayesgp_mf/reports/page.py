@@ -9,11 +9,12 @@ from __future__ import annotations
 import base64
 import io
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from html import escape
-from typing import TYPE_CHECKING, TypeAlias, cast
+from itertools import count
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 import numpy as np
 
@@ -115,6 +116,31 @@ class Section:
         return re.sub(r"[^a-z0-9]+", "-", self.title.lower()).strip("-")
 
 
+def or_words(*makes: Callable[[], Block | Sequence[Block]]) -> list[Block]:
+    """Return what functions make, figures that follow each other side by side.
+
+    In place of what a fit does not have stands the sentence that says so, once.
+    """
+    blocks: list[Block] = []
+    for make in makes:
+        try:
+            made = make()
+        except ValueError as error:  # how diagnostics and figures refuse a fit
+            made = f"Not shown: {error}"
+        for block in [made] if isinstance(made, str) or not isinstance(made, Sequence) else made:
+            last = blocks[-1] if blocks else None
+            if isinstance(block, Figures) and isinstance(last, Figures):
+                blocks[-1] = Figures([*last.figures, *block.figures])
+            elif not (isinstance(block, str) and block in blocks):
+                blocks.append(block)
+    return blocks
+
+
+def number(value: Any) -> str:
+    """Return a number with four digits, and a dash where there is none."""
+    return f"{float(value):.4g}" if np.isfinite(value) else "\N{EN DASH}"
+
+
 FONTS = ("font.family", "font.sans-serif", "font.serif", "font.monospace")
 """What a page takes over of a user's style: names may be in letters that only these have."""
 
@@ -153,7 +179,7 @@ def render(title: str, lead: Sequence[str], summary: Table, sections: Sequence[S
     anchors = [section.anchor for section in sections]
     if len(set(anchors)) < len(anchors):
         raise ValueError(f"section titles must differ in their letters and digits, got anchors {anchors}.")
-    tables, figures = _Numbering("Table"), _Numbering("Figure")
+    tables, figures = (map(f"{kind} {{}}".format, count(1)) for kind in ("Table", "Figure"))
     contents = "".join(f'<li><a href="#{s.anchor}">{escape(s.title)}</a></li>' for s in sections)
     parts = [
         "<!DOCTYPE html>",
@@ -174,35 +200,28 @@ def render(title: str, lead: Sequence[str], summary: Table, sections: Sequence[S
     return "\n".join(parts)
 
 
-class _Numbering:
-    """Counts captions of one kind."""
-
-    def __init__(self, kind: str) -> None:
-        self._kind, self._last = kind, 0
-
-    def caption(self, text: str) -> str:
-        self._last += 1
-        return f"<figcaption><b>{self._kind} {self._last}.</b> {escape(text)}</figcaption>"
+def _caption(text: str, numbers: Iterator[str]) -> str:
+    return f"<figcaption><b>{next(numbers)}.</b> {escape(text)}</figcaption>"
 
 
-def _block(block: Block, tables: _Numbering, figures: _Numbering) -> str:
+def _block(block: Block, tables: Iterator[str], figures: Iterator[str]) -> str:
     match block:
         case Table():
             return _table(block, tables)
         case Figures():
-            drawn = (f"<figure>{_image(ax, text)}{figures.caption(text)}</figure>" for ax, text in block.figures)
+            drawn = (f"<figure>{_image(ax, text)}{_caption(text, figures)}</figure>" for ax, text in block.figures)
             return f'<div class="figures">{"".join(drawn)}</div>'
         case Formula():
             return f'<p class="formula">{_formula(block.latex)}</p>'
     return f"<p>{escape(block)}</p>"
 
 
-def _table(table: Table, numbering: _Numbering) -> str:
+def _table(table: Table, numbers: Iterator[str]) -> str:
     head = "".join(f'<th scope="col">{escape(cell)}</th>' for cell in table.header)
     body = "".join(f"<tr>{_cells(row)}</tr>" for row in table.rows)
     label = escape(_first_sentence(table.caption))
     return (
-        f"<figure>{numbering.caption(table.caption)}"
+        f"<figure>{_caption(table.caption, numbers)}"
         f"{HINT if len(table.header) > WIDE else ''}"
         f'<div class="scroll" role="region" tabindex="0" aria-label="{label}">'
         f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div></figure>"
@@ -222,25 +241,33 @@ def _kind(cell: str) -> str:
 
 def _image(axes: Axes | Sequence[Axes], caption: str) -> str:
     """Return a figure as an image inside the page; its text becomes outlines, so no font is needed."""
-    from matplotlib import rc_context  # not with the package, but when something is drawn
-    from matplotlib.backends.backend_svg import FigureCanvasSVG
-
     figure = cast("Figure", np.asarray(axes, dtype=object).ravel()[0].figure)
-    file, kind = io.BytesIO(), "svg+xml"
-    with rc_context({"svg.hashsalt": "bayesgp_mf"}):  # or the names within it are drawn at random
-        FigureCanvasSVG(figure).print_svg(file, metadata={"Date": None})  # savefig draws twice, for the same bytes
+    file, kind = _svg(figure), "svg+xml"
     if len(file.getvalue()) > LARGEST_SVG:
         file, kind = io.BytesIO(), "png"
         figure.savefig(file, format="png", dpi=DOTS_PER_INCH)
-    data = base64.b64encode(file.getvalue()).decode("ascii")
-    alt = escape(f"{_first_sentence(caption)}. {alt_text(axes)}")
     width = max(30.0, REM_PER_INCH * float(figure.get_figwidth()))  # of several panels: a wide one
-    return f'<img alt="{alt}" style="max-width: {width:.0f}rem" src="data:image/{kind};base64,{data}">'
+    return _inside(file, kind, f"{_first_sentence(caption)}. {alt_text(axes)}", f"max-width: {width:.0f}rem")
+
+
+def _svg(figure: Figure) -> io.BytesIO:
+    from matplotlib import rc_context  # not with the package, but when something is drawn
+    from matplotlib.backends.backend_svg import FigureCanvasSVG
+
+    file = io.BytesIO()
+    with rc_context({"svg.hashsalt": "bayesgp_mf"}):  # or the names within it are drawn at random
+        FigureCanvasSVG(figure).print_svg(file, metadata={"Date": None})  # savefig draws twice, for the same bytes
+    return file
+
+
+def _inside(file: io.BytesIO, kind: str, alt: str, style: str) -> str:
+    """Return an image as a part of the page."""
+    data = base64.b64encode(file.getvalue()).decode("ascii")
+    return f'<img alt="{escape(alt)}" style="{style}" src="data:image/{kind};base64,{data}">'
 
 
 def _formula(latex: str) -> str:
     """Return a formula as an image inside the page, or as it is written where it cannot be drawn."""
-    from matplotlib import rc_context
     from matplotlib.figure import Figure
     from matplotlib.mathtext import MathTextParser
 
@@ -250,13 +277,9 @@ def _formula(latex: str) -> str:
         width, height, depth, _, _ = MathTextParser("path").parse(drawn, dpi=72)
     except ValueError:
         return f"<code>{escape(latex)}</code>"
-    figure, file = Figure(figsize=(width / 72 + 0.03, height / 72 + 0.06)), io.BytesIO()
+    figure = Figure(figsize=(width / 72 + 0.03, height / 72 + 0.06), facecolor="none")
     figure.text(0.0, (depth + 2.0) / (height + 4.0), drawn)
-    with rc_context({"svg.hashsalt": "bayesgp_mf"}):
-        figure.savefig(file, format="svg", transparent=True, metadata={"Date": None})
-    data = base64.b64encode(file.getvalue()).decode("ascii")
-    style = f"width: {width / 9:.1f}rem"
-    return f'<img alt="{escape(latex)}" style="{style}" src="data:image/svg+xml;base64,{data}">'
+    return _inside(_svg(figure), "svg+xml", latex, f"width: {width / 9:.1f}rem")
 
 
 def _first_sentence(text: str) -> str:

@@ -1,29 +1,94 @@
-"""How well targets are predicted: those of the fit, each left out, and those of new cases."""
+"""What a fit predicts: along its inputs, for its own cases, each left out, and for new ones."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from bayesgp_mf.container.groups import get_group
+from bayesgp_mf.diagnostics.curves import relevance
+from bayesgp_mf.diagnostics.fitted import Fitted
+from bayesgp_mf.diagnostics.loo import log_densities, worst_cases
 from bayesgp_mf.diagnostics.predicted import log_predictive_density, predicted
 from bayesgp_mf.diagnostics.scores import class_scores
-from bayesgp_mf.diagnostics.worst_cases import log_densities, worst_cases
-from bayesgp_mf.plots import plot_calibration, plot_confusion, plot_counts, plot_loo, plot_roc
-from bayesgp_mf.reports.page import Block, Figures, Section, Table
-from bayesgp_mf.reports.subject import Subject, number, or_words
+from bayesgp_mf.plots import (
+    plot_calibration,
+    plot_confusion,
+    plot_counts,
+    plot_latent,
+    plot_loo,
+    plot_partial_dependence,
+    plot_relevance,
+    plot_roc,
+    plot_surface,
+)
+from bayesgp_mf.plots.surface import grid_of_classes
+from bayesgp_mf.reports.page import Block, Figures, Section, Table, number, or_words
 
 WORST, INPUTS = 10, 6
 """Cases that are listed, and inputs that are stated of each."""
 MOST_CLASSES = 6
 """Classes whose calibration is drawn."""
 
+MOST_INPUTS, CLASS_POINTS = 4, 25
+"""Of fits to several classes: how many inputs are drawn, and at how many values of each."""
+NAMED = 30
+"""Inputs without effect that are named."""
 
-def calibration(about: Subject) -> Section:
+
+def effects(about: Fitted) -> Section:
+    """Return the section on the inputs."""
+    makes = [_curves] if len(about.names) == 1 else [_unused, _curves, _relevance]
+    return Section("What the inputs do", or_words(*(partial(make, about) for make in makes)))
+
+
+def _curves(fit: Fitted) -> Block:
+    idata, several, given = fit.idata, fit.likelihood.has_classes, fit.given
+    if len(fit.names) == 1:
+        text = "What is predicted along the input, with the cases."
+        drawn = [(plot_latent(idata, scale="target", **given), text)]
+        text = "The latent function, with bands that hold it with 50 and 90 % probability."
+        return Figures([*drawn, (plot_latent(idata, **given), text)])
+    if len(fit.names) == 2 and not fit.levels:
+        text = "What is predicted over the two inputs, with the cases."
+        points = grid_of_classes(CLASS_POINTS, len(fit.classes)) if several else None
+        return Figures([(plot_surface(idata, points=points, **given), text)])
+    if several:  # an average over cases takes minutes where there is an integral for each class
+        order = np.argsort(-relevance(idata, **given).effect, kind="stable")[:MOST_INPUTS]
+        text = "what is predicted along an input, the others at their medians."
+        draw = partial(plot_latent, idata, scale="target", points=CLASS_POINTS, **given)
+        return Figures([(draw(feature=int(column)), f"{fit.names[column]}: {text}") for column in order])
+    axes = plot_partial_dependence(idata, **given)
+    left = len(fit.names) - len(axes)
+    some = f" of the {len(axes)} that do most" if left else ""
+    text = (
+        f"What is predicted along each input{some}, averaged over the cases, with a band that holds the "
+        "average with 90 % probability. A flat curve is an input that does nothing by itself."
+    )
+    return Figures([(axes, text)])
+
+
+def _unused(fit: Fitted) -> Block:
+    found = relevance(fit.idata, **fit.given)
+    unused = [name for name, is_unused in zip(found.features, found.unused, strict=True) if is_unused]
+    if not unused:
+        return "Each input does something to the prediction."
+    more = f" and {len(unused) - NAMED} more" if len(unused) > NAMED else ""
+    return (
+        f"{len(unused)} of {len(found.features)} inputs do nothing (exchanging their values between cases changes "
+        f"the prediction by less than 1 % of its variance): {', '.join(unused[:NAMED])}{more}."
+    )
+
+
+def _relevance(fit: Fitted) -> Block:
+    text = "How much each input does to the prediction, alone and together with others."
+    return Figures([(plot_relevance(fit.idata, **fit.given), text)])
+
+
+def calibration(about: Fitted) -> Section:
     """Return the section on predictions of the cases of the fit, each from the others."""
     intro = (
         "Each case of the fit is predicted from all others, at the same hyperparameters. These were chosen with the "
@@ -32,7 +97,7 @@ def calibration(about: Subject) -> Section:
     return Section("Predicting each case from the others", [intro, *or_words(lambda: _score(about)), *_figures(about)])
 
 
-def _score(about: Subject) -> str:
+def _score(about: Fitted) -> str:
     each = log_densities(about.idata).values
     text = f"Mean log predictive density: {np.mean(each):.4f} nats a case, {np.sum(each):.2f} in all."
     if not about.classes:
@@ -40,29 +105,26 @@ def _score(about: Subject) -> str:
     return f"{text} Guessing among {len(about.classes)} classes scores {-np.log(len(about.classes)):.4f}."
 
 
-def _figures(about: Subject, y_new: ArrayLike | None = None) -> list[Block]:
+def _figures(about: Fitted, y_new: ArrayLike | None = None) -> list[Block]:
     """Return the figures that suit the targets; a fit that has none of what they show says so."""
-    found = cache(
-        lambda: predicted(about.idata, y_new, **about.given)
-    )  # of an average over many settings it takes long
-    drawn: list[Any] = []
+    found = cache(lambda: predicted(about.idata, y_new, **about.given))  # takes long for many settings
+    drawn: list[tuple[Any, str]] = []
     if about.classes:
-        drawn.append(lambda: (plot_confusion(found()), "Which classes are taken for which."))
+        drawn.append((plot_confusion, "Which classes are taken for which."))
     if len(about.classes) == 2:
-        drawn.append(lambda: (plot_roc(found()), "How well the two classes are told apart."))
-    if not about.classes and (about.first.is_rate or about.first.is_share):
-        drawn.append(lambda: (plot_counts(found()), _COUNTS))
-    several = len(about.classes) > 2
-    names: Sequence[str | None] = about.classes[:MOST_CLASSES] if several else [None]
-    for name in names:
-        text = f"{name}: {_CALIBRATION[0].lower()}{_CALIBRATION[1:]}" if name else _CALIBRATION
-        drawn.append(lambda c=name, s=text: (plot_calibration(found(), class_name=c), s))
-    return or_words(*(lambda make=make: Figures([make()]) for make in drawn))
+        drawn.append((plot_roc, "How well the two classes are told apart."))
+    if not about.classes and (about.is_rate or about.is_share):
+        drawn.append((plot_counts, _COUNTS))
+    if len(about.classes) > 2:
+        for name in about.classes[:MOST_CLASSES]:
+            drawn.append((partial(plot_calibration, class_name=name), f"{name}: what{_CALIBRATION}"))
+    else:
+        drawn.append((plot_calibration, f"What{_CALIBRATION}"))
+    return or_words(*(lambda draw=draw, text=text: Figures([(draw(found()), text)]) for draw, text in drawn))
 
 
 _CALIBRATION = (
-    "What was observed against what was predicted. If the fit is calibrated, the points or the line are near the "
-    "diagonal."
+    " was observed against what was predicted. If the fit is calibrated, the points or the line are near the diagonal."
 )
 _COUNTS = (
     "How many cases have each count, hanging from how many were expected to. Bars that end within the band are within "
@@ -70,7 +132,7 @@ _COUNTS = (
 )
 
 
-def worst(about: Subject) -> Section:
+def worst(about: Fitted) -> Section:
     """Return the section on the cases that are predicted worst."""
     drawn = or_words(
         lambda: _worst_table(about), lambda: Figures([(plot_loo(about.idata, inputs=0, **about.given), _LOO)])
@@ -81,26 +143,19 @@ def worst(about: Subject) -> Section:
 _LOO = "What the other cases predict for each case, with the labels of those that are predicted worst."
 
 
-def _worst_table(about: Subject) -> Block:
+def _worst_table(about: Fitted) -> Block:
     found = worst_cases(about.idata, WORST, inputs=INPUTS, **about.given)
-    rows = [
-        (label, target, f"{density:.3f}", *values)
-        for label, target, density, values in zip(
-            found.labels, found.targets, found.log_density, found.values, strict=True
-        )
-    ]
-    left = len(about.first.names) - len(found.features)
-    more = (
-        f" The {len(found.features)} inputs that do most are stated, of {left + len(found.features)}." if left else ""
-    )
+    columns = zip(found.labels, found.targets, found.log_density, found.values, strict=True)
+    rows = [(label, target, f"{density:.3f}", *values) for label, target, density, values in columns]
     caption = (
         "The cases that the others predict worst: look for mistakes in the data, and for what the model does not know."
-        f"{more}"
     )
+    if len(found.features) < len(about.names):
+        caption += f" The {len(found.features)} inputs that do most are stated, of {len(about.names)}."
     return Table(caption, ("Case", "Target", "Log density (nats)", *found.features), rows)
 
 
-def new_cases(about: Subject, y_test: ArrayLike | None, X_test: ArrayLike | None) -> Section:
+def new_cases(about: Fitted, y_test: ArrayLike | None, X_test: ArrayLike | None) -> Section:
     """Return the section on the new cases in the group ``predictions``; ``y_test`` are their targets."""
     predictions = get_group(about.idata, "predictions")
     m = predictions.sizes["obs_id"] if "obs_id" in predictions.sizes else len(predictions["latent_mean"])
@@ -115,7 +170,7 @@ def new_cases(about: Subject, y_test: ArrayLike | None, X_test: ArrayLike | None
     return Section("New cases", [*blocks, _new_score(about, y_test, X_test), *_figures(about, y_test)])
 
 
-def _predicted_table(about: Subject) -> Block:
+def _predicted_table(about: Fitted) -> Block:
     """Return how predictions are spread over the new cases."""
     predictions = get_group(about.idata, "predictions")
     name, text = next(
@@ -132,7 +187,7 @@ def _predicted_table(about: Subject) -> Block:
     return Table(f"{text}, as predicted for the new cases.", head, rows)
 
 
-def _new_score(about: Subject, y_test: ArrayLike, X_test: ArrayLike | None) -> Block:
+def _new_score(about: Fitted, y_test: ArrayLike, X_test: ArrayLike | None) -> Block:
     predictions = get_group(about.idata, "predictions")
     if "p" in predictions:
         p = predictions["p"].values
@@ -147,7 +202,7 @@ def _new_score(about: Subject, y_test: ArrayLike, X_test: ArrayLike | None) -> B
         ]
         return Table("Scores of the predicted probabilities.", ("Score", "Value", ""), rows)
     data = get_group(about.idata, "predictions_constant_data")
-    facts: dict[str, Any] = {name: data[name].values for name in about.first.likelihood.new_case_facts if name in data}
+    facts: dict[str, Any] = {name: data[name].values for name in about.likelihood.new_case_facts if name in data}
     X = data["X"].values if X_test is None else X_test
     each = log_predictive_density(about.idata, X, y_test, **about.given, **facts)
     rows = [

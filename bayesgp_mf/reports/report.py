@@ -10,15 +10,14 @@ from numpy.typing import ArrayLike
 
 from bayesgp_mf.container.groups import Container, get_group, group_names, is_stream, make_container
 from bayesgp_mf.container.quality import Quality
-from bayesgp_mf.diagnostics.quality import quality
+from bayesgp_mf.diagnostics.fitted import Fitted, fitted
+from bayesgp_mf.diagnostics.importance import quality
 from bayesgp_mf.files import whole
 from bayesgp_mf.fitting import predict
 from bayesgp_mf.inputs.tables import check_same_cases
 from bayesgp_mf.plots import plot_stream
-from bayesgp_mf.reports import computation, hyperparameters, model, predictions
-from bayesgp_mf.reports.effects import effects
+from bayesgp_mf.reports import computation, model, predictions
 from bayesgp_mf.reports.page import Figures, Section, Table, own_style, render
-from bayesgp_mf.reports.subject import Subject, subject
 
 
 def report(
@@ -93,27 +92,25 @@ def report(
             )
         with own_style():
             html = stream_page(idata)
-        return _write(path, html)
-    about = subject(idata, given)
-    if X_test is not None:
-        copy = make_container({name: get_group(idata, name) for name in group_names(idata)})
-        about = subject(predict(copy, X_test, draws=False, **given), given)
-    if y_test is not None and not about.has_predictions:
-        raise ValueError("y_test are the targets of new cases, and there are none. Pass X_test, or predict first.")
-    check_same_cases(X_test, y_test, "X_test", "y_test")
-    with own_style():
-        html = _page(about, X_test, y_test, reference)
-    return _write(path, html)
-
-
-def _page(about: Subject, X_test: ArrayLike | None, y_test: ArrayLike | None, reference: Container | None) -> str:
-    found = quality(about.idata)
-    sections = sections_of(about, found, X_test=X_test, y_test=y_test, reference=reference)
-    return render("Report of a fit", [found.sentence], model.glance(about), sections)
+    else:
+        about = fitted(idata, **given)
+        if X_test is not None:
+            copy = make_container({name: get_group(idata, name) for name in group_names(idata)})
+            about = fitted(predict(copy, X_test, draws=False, **given), **given)
+        if y_test is not None and "predictions" not in group_names(about.idata):
+            raise ValueError("y_test are the targets of new cases, and there are none. Pass X_test, or predict first.")
+        check_same_cases(X_test, y_test, "X_test", "y_test")
+        with own_style():
+            found = quality(about.idata)
+            sections = sections_of(about, found, X_test=X_test, y_test=y_test, reference=reference)
+            html = render("Report of a fit", [found.sentence], model.glance(about), sections)
+    with whole(path) as part:
+        part.write_text(html, encoding="utf-8")
+    return path
 
 
 def sections_of(
-    about: Subject,
+    about: Fitted,
     found: Quality,
     *,
     X_test: ArrayLike | None = None,
@@ -124,24 +121,18 @@ def sections_of(
     sections = [
         model.model(about),
         model.data(about),
-        effects(about),
+        predictions.effects(about),
         predictions.calibration(about),
         predictions.worst(about),
     ]
-    if about.has_predictions:
+    if "predictions" in group_names(about.idata):
         sections.append(predictions.new_cases(about, y_test, X_test))
-    sections.append(hyperparameters.hyperparameters(about))
+    sections.append(computation.hyperparameters(about))
     sections.append(computation.quality(found))
     if reference is not None:
         sections.append(computation.reference(about, reference))
     sections.append(computation.computed(about))
     return sections
-
-
-def _write(path: Path, html: str) -> Path:
-    with whole(path) as part:
-        part.write_text(html, encoding="utf-8")
-    return path
 
 
 def stream_page(idata: Container) -> str:

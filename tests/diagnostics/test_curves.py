@@ -49,7 +49,8 @@ def test_a_mixture_of_one_process_has_its_quantiles(labels):
     alone = fitted(labels)
     twice = replace(alone, process=Process((*alone.process.parts, *alone.process.parts), np.array([0.3, 0.7])))
     one, two = (curve(each, 0, scale="latent", probabilities=LEVELS, points=6).quantiles for each in (alone, twice))
-    sd = alone.latent(curve(alone, 0, scale="latent", probabilities=(), points=6).x[:, None])[1]
+    at = curve(alone, 0, scale="latent", probabilities=(), points=6).x[:, None]
+    sd = np.sqrt(alone.process.latent_at(at)[1])
     assert np.max(np.abs(one - two) / sd) < 0.1  # 64 points stand for the Gaussian
 
 
@@ -140,8 +141,9 @@ def test_weighted_quantiles_of_equal_weights_are_order_statistics():
 def test_settings_stand_for_all_by_their_weights(labels):
     part = bgp.posterior(labels)
     weights = np.append(np.full(40, 0.01), 0.6)
-    parts, chosen = some_settings(Process(tuple(replace(part) for _ in weights), weights))
-    assert len(parts) == len(chosen) <= SETTINGS
+    some = some_settings(Process(tuple(replace(part) for _ in weights), weights))
+    chosen = some.weights
+    assert len(some.parts) == len(chosen) <= SETTINGS
     np.testing.assert_allclose(chosen.sum(), 1.0)
     np.testing.assert_allclose(chosen.max(), 0.6, atol=1.0 / SETTINGS)
 

@@ -7,10 +7,10 @@ import numpy as np
 from bayesgp_mf.container.groups import get_group
 from bayesgp_mf.container.stored import evidence_of_fit
 from bayesgp_mf.diagnostics import error_count, mean_log_score, quality
+from bayesgp_mf.diagnostics.fitted import fitted
 from bayesgp_mf.plots import plot_agreement, plot_loo
 from bayesgp_mf.reports.page import Figures, Section, Table, render
 from bayesgp_mf.reports.report import sections_of
-from bayesgp_mf.reports.subject import subject
 from validation.pima.run import Run
 from validation.reporting.checks import count, verdict, verdict_table
 
@@ -36,7 +36,7 @@ def lead(run: Run) -> list[str]:
 
 def pima_page(run: Run) -> str:
     """Return the report as HTML: the comparison, and all that `bayesgp_mf.report` says of the fit."""
-    about, y_test = subject(run.tap, {}), run.dataset.y_test
+    about, y_test = fitted(run.tap), run.dataset.y_test
     fit = sections_of(about, quality(run.tap), y_test=y_test, reference=run.nuts)
     compared = [make(run) for make in (_predictions, _leave_one_out, _evidence, _sampler, _made)]
     return render(TITLE, lead(run), verdict_table(run.comparison.checks), [_setting(run), *fit, *compared])
