@@ -7,11 +7,10 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from scipy.optimize import minimize
 
 from bayesgp_mf.hyper.model import Model
 from bayesgp_mf.hyper.objective import NO_SOLUTION
-from bayesgp_mf.hyper.optimise import GAIN_ON_INDUCING
+from bayesgp_mf.hyper.optimise import GAIN_ON_INDUCING, uphill
 from bayesgp_mf.hyper.scores import KNOWN_IN_SEARCH, EvidenceScore
 from bayesgp_mf.hyper.target import Target
 from bayesgp_mf.inference.solution import Solution
@@ -20,8 +19,6 @@ from bayesgp_mf.kernels import Kernel
 from bayesgp_mf.matrices.inducing import independent_points
 from bayesgp_mf.types import Array
 
-BOWL = 1e3
-"""In nats, how far above the best point one without a solution is put, and for each squared unit more."""
 MOST_STEPS = 100
 """Of L-BFGS-B."""
 FARTHEST = 1.0
@@ -51,21 +48,18 @@ def move(target: Target, points: Array, advance: Callable[[str], None]) -> tuple
     spread = np.where(np.ptp(target.X, axis=0) > 0, target.X.std(axis=0), 1.0)  # of a constant input any unit will do
     start = np.concatenate([target.start, (points / spread).ravel()])
     last: Solution | None = None
-    best, end, gain = -np.inf, start, GAIN_ON_INDUCING * target.t.size
-    trace: list[float] = []
 
-    def negative(x: Array) -> tuple[float, Array]:
-        nonlocal last, best, end
+    def function(x: Array) -> tuple[float, Array] | None:
+        nonlocal last
         model, inputs = target.model_at(x[:p]), x[p:].reshape(points.shape) * spread
         try:
             kept = independent_points(model.kernel, inputs)  # what the others determine moves nothing
             problem = replace(target, inducing=inputs[kept]).problem_at(model)
             last = solver.solve(problem, control, last)
         except NO_SOLUTION:
-            if not np.isfinite(best):
+            if last is None:
                 raise
-            # a bowl around the best point, above what is there: the line search turns back
-            return BOWL * (1.0 + float(np.sum((x - end) ** 2))) - best, 2.0 * BOWL * (x - end)
+            return None
         bar: Any = solver.gram_gradient(problem, last)
         log_prior, slope = target.log_prior(x[:p])
         by_inputs = np.zeros(points.shape)
@@ -79,27 +73,18 @@ def move(target: Target, points: Array, advance: Callable[[str], None]) -> tuple
             )
         by_parameters = target.pull_back(model, matrix, bar, of_likelihood)
         gradient = np.concatenate([by_parameters + slope, (by_inputs * spread).ravel()])
-        value = last.evidence.value + log_prior
-        if value > best:
-            best, end = value, x.copy()
-        return -value, -gradient
-
-    def after_iteration(intermediate_result: object) -> None:
-        trace.append(best)
-        advance(f"log evidence {best:.3f}")
-        if len(trace) > 1 and trace[-1] - trace[-2] < gain:
-            raise StopIteration
+        return last.evidence.value + log_prior, gradient
 
     low, high = target.X.min(axis=0) / spread - FARTHEST, target.X.max(axis=0) / spread + FARTHEST
     lower = np.concatenate([target.lower, np.tile(low, points.shape[0])])
     upper = np.concatenate([target.upper, np.tile(high, points.shape[0])])
-    minimize(
-        negative,
+    end = uphill(
+        function,
         np.clip(start, lower, upper),
-        jac=True,
-        method="L-BFGS-B",
-        bounds=list(zip(lower, upper, strict=True)),
-        callback=after_iteration,
-        options={"maxiter": MOST_STEPS, "ftol": 0.0},
-    )
+        (lower, upper),
+        gain=GAIN_ON_INDUCING * target.t.size,
+        first_step=np.inf,
+        advance=lambda value: advance(f"log evidence {value:.3f}"),
+        most=MOST_STEPS,
+    ).end
     return target.model_at(end[:p]), end[p:].reshape(points.shape) * spread

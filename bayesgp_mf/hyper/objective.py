@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Sequence
 from contextlib import closing
-from dataclasses import dataclass, replace
-from typing import NamedTuple
+from copy import copy
+from dataclasses import replace
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -41,25 +42,6 @@ class _Solved(NamedTuple):
     solution: Solution
     value: float  # with the log prior
     gradient: Callable[[Sequence[str]], Gradient] | None  # without
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class _Here:
-    """Where each of some points is solved from: what they share, wherever they are computed."""
-
-    target: Target
-    score: Score
-    from_prior: bool
-    last: Solution | None
-    slopes: bool
-
-
-class _There(NamedTuple):
-    """What came of one of them."""
-
-    value: float
-    gradient: Array | None
-    failure: Exception | None  # then there is no value
 
 
 class Objective:
@@ -151,35 +133,31 @@ class Objective:
         """Return the values ``(k,)`` at nodes ``(k, p)``, -inf where there is no solution, telling of each."""
         values = np.empty(len(nodes))
         with closing(self._each(nodes, workers, slopes=False)) as found:
-            for k, there in enumerate(found):
-                values[k] = -np.inf if there is None else there.value
+            for k, value in enumerate(found):
+                values[k] = -np.inf if value is None else value
                 advance(f"{noun} {k + 1} of {len(nodes)}")
         return values
 
     def with_gradients(self, points: Array, workers: Backend) -> list[tuple[float, Array] | None]:
         """Return for each of points ``(k, p)`` what a call does; no point knows of another."""
         with closing(self._each(points, workers, slopes=True)) as found:
-            return [
-                None if there is None or there.gradient is None else (there.value, there.gradient) for there in found
-            ]
+            return list(found)
 
-    def _each(self, points: Array, workers: Backend, *, slopes: bool) -> Generator[_There | None, None, None]:
-        """Yield what came of each point, None without a solution: all from the last solution before them, none other.
+    def _each(self, points: Array, workers: Backend, *, slopes: bool) -> Generator[Any, None, None]:
+        """Yield the value at each point, or what a call returns; all from the last solution before them, none other.
 
         So it does not matter who computes them, nor in which order.
         """
-        here = _Here(self.target, self.score, self._from_prior, self._last, slopes)
-        with one_thread_if_small(self.target.t.size), closing(workers.map(_solved_there, points, here)) as answers:
-            for there in answers:
-                failed = there.failure is not None
-                if failed:
-                    if isinstance(there.failure, TOO_LARGE) and not self._any_solved:
-                        raise there.failure
-                    self.last_failure = there.failure
-                self._any_solved |= not failed
+        here = Objective(self.target, self.score, from_prior=self._from_prior, last=self._last), slopes
+        with one_thread_if_small(self.target.t.size), closing(workers.map(_answer, points, here)) as answers:
+            for answer, failure in answers:
+                if isinstance(failure, TOO_LARGE) and not self._any_solved:
+                    raise failure
+                self.last_failure = failure or self.last_failure
+                self._any_solved |= failure is None
                 self.n_evaluations += 1
-                self.n_failures += failed
-                yield None if failed else there
+                self.n_failures += failure is not None
+                yield answer
 
     def failed(self, message: str) -> ConvergenceError:
         """Return the error that says so, with the last reason."""
@@ -264,25 +242,21 @@ class Objective:
 
     def _differences(self, log_free: Array, which: NDArray[np.bool_] | None = None) -> Array | None:
         """Return the gradient by central differences, or some entries of it; the others are NaN."""
-        slopes = []
-        for k, direction in enumerate(np.eye(log_free.size)):
-            if which is not None and not which[k]:
-                slopes.append(np.nan)
-                continue
-            ahead, behind = (self._solve(log_free + sign * DIFFERENCE * direction) for sign in (1.0, -1.0))
+        slopes, steps = np.full(log_free.size, np.nan), DIFFERENCE * np.eye(log_free.size)
+        for k in range(log_free.size) if which is None else np.flatnonzero(which):
+            ahead, behind = (self._solve(log_free + sign * steps[k]) for sign in (1.0, -1.0))
             if ahead is None or behind is None:
                 return None
-            slopes.append((ahead.value - behind.value) / (2.0 * DIFFERENCE))
-        return np.array(slopes)
+            slopes[k] = (ahead.value - behind.value) / (2.0 * DIFFERENCE)
+        return slopes
 
 
-def _solved_there(here: _Here, log_free: Array) -> _There:
-    """Return the value at a point, with the gradient if it is asked for, by an objective that knows of no other."""
-    objective = Objective(here.target.apart(), here.score, from_prior=here.from_prior, last=here.last)
+def _answer(here: tuple[Objective, bool], log_free: Array) -> tuple[Any, Exception | None]:
+    """Return the value at a point, or what a call returns, or why there is none; no other point is known here."""
+    objective, slopes = copy(here[0]), here[1]
+    objective.target = objective.target.apart()
     try:
-        found = objective(log_free) if here.slopes else objective.value(log_free)
+        answer = objective(log_free) if slopes else objective.value(log_free)
     except TOO_LARGE as reason:  # whether others had a solution is known where all answers come
-        return _There(-np.inf, None, reason)
-    if found is None:
-        return _There(-np.inf, None, objective.last_failure)
-    return _There(*found, None) if isinstance(found, tuple) else _There(found, None, None)
+        return None, reason
+    return answer, objective.last_failure if answer is None else None

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import TypeAlias
 
 import numpy as np
 from scipy.optimize import minimize
@@ -33,6 +34,10 @@ AT_BOUND = 1e-9
 """A search reaches a bound up to rounding: so near to it, in the logarithm, it is there."""
 
 
+Seen: TypeAlias = tuple[Array, float, Array]
+"""A point ``(p,)``, the objective there, and its gradient ``(p,)``."""
+
+
 @dataclass(frozen=True, slots=True)
 class Run:
     """One descent.
@@ -53,6 +58,8 @@ class Run:
         How the optimiser ended, in its own words.
     success : bool
         Whether it ended at a maximum or a bound.
+    seen : list of (array, float, array)
+        The points that had a solution, with the objective and its gradient there.
     """
 
     start: Array
@@ -63,6 +70,7 @@ class Run:
     n_failures: int
     message: str
     success: bool
+    seen: list[Seen] = field(default_factory=list, repr=False)
 
 
 def usual_solutions(parameters: int, starts: int) -> int:
@@ -102,15 +110,51 @@ def no_solution(objective: Objective, where: str) -> ConvergenceError:
 def descend(objective: Objective, start: Array, advance: Callable[[str], None]) -> Run:
     """Return one descent, of the negative objective, from a point ``(p,)`` or the nearest one within the bounds."""
     objective.forget()
-    target, noun = objective.target, objective.score.noun
-    start = np.clip(start, target.lower, target.upper)
-    evaluations, failures = objective.n_evaluations, objective.n_failures
-    gain = GAIN if target.inducing is None else GAIN_ON_INDUCING * target.t.size
+    target = objective.target
+    return uphill(
+        objective,
+        np.clip(start, target.lower, target.upper),
+        (target.lower, target.upper),
+        gain=GAIN if target.inducing is None else GAIN_ON_INDUCING * target.t.size,
+        first_step=FIRST_STEP if target.t.size >= SMALLEST else np.inf,
+        advance=lambda value: advance(f"{objective.score.noun} {value:.3f}"),
+    )
+
+
+def uphill(
+    function: Callable[[Array], tuple[float, Array] | None],
+    start: Array,
+    bounds: tuple[Array, Array],
+    *,
+    gain: float,
+    first_step: float,
+    advance: Callable[[float], None],
+    most: int = MAX_ITERATIONS,
+) -> Run:
+    """Return a search by L-BFGS-B for the highest value of a function, which is None where it is not known.
+
+    Parameters
+    ----------
+    function : callable
+        Value and gradient ``(p,)`` at points ``(p,)``.
+    start : (p,) array
+        Within the bounds.
+    bounds : pair of (p,) arrays
+        Lower and upper ones.
+    gain : float
+        An iteration that gains less is the last.
+    first_step : float
+        Largest length of the first step.
+    advance : callable
+        Is called with the value after each iteration.
+    most : int
+        Iterations.
+    """
     trace: list[float] = []
-    first = objective(start)
+    first = function(start)
     if first is None:
         return Run(start, start, -np.inf, np.empty(0), 1, 1, "no solution at the starting point", False)
-    unit = max(1.0, float(np.linalg.norm(first[1])) / FIRST_STEP) if target.t.size >= SMALLEST else 1.0
+    unit = max(1.0, float(np.linalg.norm(first[1])) / first_step)
     known: dict[bytes, tuple[float, Array] | None] = {start.tobytes(): first}  # a line search comes back to points
     last, slope = start, first[1]  # the last point that had a solution, and the slope there
     end, best, lowest = start, first[0], first[0]  # the highest point, and what the objective was there and at least
@@ -119,7 +163,7 @@ def descend(objective: Objective, start: Array, advance: Callable[[str], None]) 
         nonlocal last, slope, end, best, lowest
         key = x.tobytes()
         if key not in known:
-            known[key] = objective(x)
+            known[key] = function(x)
         answer = known[key]
         if answer is None:
             # a bowl around the last good point, above all that was seen (so never accepted) and steeper than
@@ -135,7 +179,7 @@ def descend(objective: Objective, start: Array, advance: Callable[[str], None]) 
 
     def after_iteration(intermediate_result: object) -> None:
         trace.append(-unit * float(intermediate_result.fun))  # type: ignore[attr-defined]
-        advance(f"{noun} {trace[-1]:.3f}")
+        advance(trace[-1])
         if len(trace) > 1 and trace[-1] - trace[-2] < gain:
             raise StopIteration
 
@@ -144,9 +188,9 @@ def descend(objective: Objective, start: Array, advance: Callable[[str], None]) 
         start,
         jac=True,
         method="L-BFGS-B",
-        bounds=list(zip(target.lower, target.upper, strict=True)),
+        bounds=list(zip(*bounds, strict=True)),
         callback=after_iteration,
-        options={"maxiter": MAX_ITERATIONS, "ftol": 0.0, "gtol": FLAT / unit},
+        options={"maxiter": most, "ftol": 0.0, "gtol": FLAT / unit},
     )
     stopped = len(trace) > 1 and trace[-1] - trace[-2] < gain
     return Run(
@@ -154,10 +198,11 @@ def descend(objective: Objective, start: Array, advance: Callable[[str], None]) 
         end=end,
         value=best,
         trace=np.array(trace),
-        n_evaluations=objective.n_evaluations - evaluations,
-        n_failures=objective.n_failures - failures,
+        n_evaluations=len(known),
+        n_failures=sum(answer is None for answer in known.values()),
         message=ENOUGH.format(gain) if stopped else str(found.message),
         success=stopped or bool(found.success),
+        seen=[(np.frombuffer(x), *answer) for x, answer in known.items() if answer is not None],
     )
 
 

@@ -27,6 +27,8 @@ DEFAULT_FACTORS = tuple(float(f) for f in np.geomspace(0.1, 10.0, 13))
 class _Counted(NamedTuple):
     """What leave-one-out says at one point of the grid."""
 
+    model: Model
+    log_free: Array  # the logarithms of its free entries
     errors: int
     log_density: float  # in nats
     log_prior: float
@@ -102,17 +104,12 @@ class Scan(Strategy):
         if target.likelihood.is_real:
             raise ValueError("hyper='scan' counts wrong labels, and these targets are real numbers; use hyper='loo'.")
         axes = self._axes(target)
-        shape = tuple(len(axis) for axis in axes)
-        counted: dict[tuple[int, ...], _Counted] = {}
-        models: dict[tuple[int, ...], Model] = {}
-        reason: Exception | None = None
-        for index in product(*(range(length) for length in shape)):
-            changes = [axis[i] for axis, i in zip(axes, index, strict=True)]
+        grid, counted, reason = list(product(*axes)), list[_Counted](), None
+        for changes in grid:
             model = target.model.replace(**{name: value for change in changes for name, value in change.items()})
             try:
-                counted[index] = _count(target, model)
-                models[index] = model
-                advance(f"{counted[index].errors} leave-one-out errors of {target.t.size}")
+                counted.append(_count(target, model))
+                advance(f"{counted[-1].errors} leave-one-out errors of {target.t.size}")
             except (*NO_SOLUTION, *TOO_LARGE) as failure:
                 reason = failure
                 advance("no solution")
@@ -120,20 +117,19 @@ class Scan(Strategy):
             if isinstance(reason, TOO_LARGE):
                 raise reason
             raise ConvergenceError(
-                f"the inner solver found no solution at any of {np.prod(shape)} points of the grid. Try other length "
+                f"the inner solver found no solution at any of {len(grid)} points of the grid. Try other length "
                 f"scales, or allow noise in the likelihood. The last reason: {reason}",
                 Status.NO_VALID_STEP,
             ) from reason
-        chosen = _choose(counted)
-        points = np.array([target.free_logarithms(model) for model in models.values()])
+        chosen = min(counted, key=lambda one: (one.errors, -(one.log_density + one.log_prior)))
         record: Record = {
-            "hyper_scan": (("point", "hyper"), points),
-            "hyper_loo_errors": (("point",), np.array([c.errors for c in counted.values()])),
-            "hyper_loo": (("point",), np.array([c.log_density for c in counted.values()])),
-            "hyper_n_failures": ((), np.array(int(np.prod(shape)) - len(counted))),
+            "hyper_scan": (("point", "hyper"), np.array([one.log_free for one in counted])),
+            "hyper_loo_errors": (("point",), np.array([one.errors for one in counted])),
+            "hyper_loo": (("point",), np.array([one.log_density for one in counted])),
+            "hyper_n_failures": ((), np.array(len(grid) - len(counted))),
         }
-        stats = {"loo_errors": np.array([counted[chosen].errors])}
-        return HyperResult((models[chosen],), np.ones(1), stats=stats, record=record)
+        stats = {"loo_errors": np.array([chosen.errors])}
+        return HyperResult((chosen.model,), np.ones(1), stats=stats, record=record)
 
     def _axes(self, target: Target) -> list[list[dict[str, Array]]]:
         """Return for each axis of the grid the parameters to replace at each of its points."""
@@ -165,11 +161,6 @@ def _count(target: Target, model: Model) -> _Counted:
     # from the prior each time: where there are several solutions, the order of the grid must not decide
     solution = target.solver.solve(problem, replace(target.control, throw=True, progress=False))
     others = target.solver.leave_one_out(problem, solution)
-    log_prior, _ = target.log_prior(target.free_logarithms(model))
-    return _Counted(others.error_count(target.t), float(np.sum(others.log_density)), log_prior)
-
-
-def _choose(counted: dict[tuple[int, ...], _Counted]) -> tuple[int, ...]:
-    least = min(c.errors for c in counted.values())
-    tied = {index: c.log_density + c.log_prior for index, c in counted.items() if c.errors == least}
-    return max(tied, key=lambda index: tied[index])
+    log_free = target.free_logarithms(model)
+    log_prior, _ = target.log_prior(log_free)
+    return _Counted(model, log_free, others.error_count(target.t), float(np.sum(others.log_density)), log_prior)

@@ -106,35 +106,6 @@ class Learned:
     n_failures: int
 
 
-class _Recorder(Objective):
-    """An objective that keeps the points that it was asked for, with its answers."""
-
-    def __init__(self, target: Target, score: Score) -> None:
-        super().__init__(target, score)
-        self.seen: list[tuple[Array, float, Array]] = []
-
-    def __call__(self, log_free: Array) -> tuple[float, Array] | None:
-        answer = super().__call__(log_free)
-        if answer is not None:
-            self.seen.append((log_free.copy(), *answer))
-        return answer
-
-    def with_gradients(self, points: Array, workers: Backend) -> list[tuple[float, Array] | None]:
-        answers = super().with_gradients(points, workers)
-        self.seen.extend((x.copy(), *answer) for x, answer in zip(points, answers, strict=True) if answer is not None)
-        return answers
-
-    def keep_highest(self, most: int, lowest: float) -> None:
-        """Forget all points but the ``most`` highest, and those that are below ``lowest``."""
-        by_height = sorted(range(len(self.seen)), key=lambda k: -self.seen[k][1])
-        self.seen = [self.seen[k] for k in sorted(by_height[:most]) if self.seen[k][1] >= lowest]
-
-    def arrays(self, first: int = 0) -> tuple[Array, Array, Array]:
-        """Return the points from the ``first`` on, ``(n, p)``, with values ``(n,)`` and gradients ``(n, p)``."""
-        x, value, gradient = zip(*self.seen[first:], strict=True)
-        return np.array(x), np.array(value), np.array(gradient)
-
-
 def learn(
     target: Target,
     training: int,
@@ -144,23 +115,25 @@ def learn(
     score: Score = EvidenceScore(KNOWN),
 ) -> Learned:
     """Learn the surrogate of a log evidence plus log prior, from at most ``training`` solutions with gradient."""
-    objective = _Recorder(target, score)
+    objective = Objective(target, score)
     mode = descend(objective, target.start, advance)
     if not np.isfinite(mode.value):
         raise no_solution(objective, "the starting point")
-    objective.keep_highest(training, mode.value - DEEP - mode.end.size)
+    by_height = sorted(range(len(mode.seen)), key=lambda k: -mode.seen[k][1])[:training]
+    lowest = mode.value - DEEP - mode.end.size
+    seen = [mode.seen[k] for k in sorted(by_height) if mode.seen[k][1] >= lowest]
     centre, sd, step = mode.end, np.minimum(FIRST_SD, (target.upper - target.lower) / 4.0), FIRST_STEP
     spread = 0.5 * sd * rng.standard_normal((WALKERS, centre.size))
     walkers, _ = reflect(centre + spread, spread, target.lower, target.upper)
     errors: list[float] = []
-    left = training - len(objective.seen)
+    left = training - len(seen)
     wide, wider = (power(further, centre.size) for further in (FURTHER_TO_SAMPLE, FURTHER_TO_LEARN))
 
     def walk(raised: float) -> SurrogateWalk:
         return SurrogateWalk(surrogate, raised, step * raised**-0.5 * sd, target.lower, target.upper)
 
     while True:
-        x, value, gradient = objective.arrays()
+        x, value, gradient = (np.array(each) for each in zip(*seen, strict=True))
         surrogate = fit_process(x, value, gradient, centre, sd)
         for _ in range(ROUNDS):
             walkers, _, acceptance = walk(wider)(walkers, TRAJECTORIES, rng)
@@ -172,10 +145,12 @@ def learn(
         centre, sd = walkers.mean(axis=0), walkers.std(axis=0) * wider**0.5
         left -= n_new  # with a solution or without
         objective.forget()  # the last one is far away, the prior is nearer
-        objective.with_gradients(walkers[:n_new], workers)
-        if len(objective.seen) > value.size:
-            new, exact, _ = objective.arrays(value.size)
-            errors.append(float(np.std(exact - surrogate(new)[0])))
+        answers = objective.with_gradients(walkers[:n_new], workers)
+        new = [(point, *answer) for point, answer in zip(walkers, answers, strict=False) if answer is not None]
+        seen += new
+        if new:
+            points, exact, _ = (np.array(each) for each in zip(*new, strict=True))
+            errors.append(float(np.std(exact - surrogate(points)[0])))
             advance(f"surrogate of {value.size} points off by {errors[-1]:.2f} nats")
         elif n_new >= FEWEST_NEW:  # the last batch may be of fewer, which may fail by chance
             raise no_solution(objective, f"any of {n_new} points around the most probable value")
