@@ -67,8 +67,8 @@ def add_predictions(
     X_new = cases.X
     if quantiles is not None:
         _check_has_quantiles(posterior, len(X_new))
-    for part in posterior.parts if corrected else ():
-        part.check_corrected()
+    if corrected:
+        posterior.check_corrected()
     size = max(part.problem.matrix.width for part in posterior.parts)
     at_once = X_new.shape[0] if X_new.shape[0] <= LARGEST_JOINT else 0  # more are worked on in blocks
     drawn, jointly = dict[str, NDArray[Any]](), len(X_new)

@@ -179,15 +179,17 @@ def gaussian_density(values: Array, mean: Array, variance: Array) -> Array:
 
 def check_corrected(problem: Problem, solution: Solution) -> None:
     """Raise a ValueError if there are no corrected predictions of such a solution, which says what to do."""
+    if nothing_to_correct(problem):
+        return
+    if not problem.likelihood.is_binary:  # labels of several classes have no ratio of two evidences
+        raise ValueError(
+            f"corrected=True is for two classes, and {problem.likelihood.display_name} has "
+            f"{'several' if problem.likelihood.has_classes else 'real targets'}. Leave it out."
+        )
     if solution.evidence.kind != "ep":
         raise ValueError(
             "corrected=True and a density correct what TAP leaves out, and this fit is by method "
             f"{solution.method!r}. Fit with method='tap', or go without."
-        )
-    if not problem.likelihood.is_binary:
-        raise ValueError(
-            f"corrected=True is for two classes, and {problem.likelihood.display_name} has "
-            f"{'several' if problem.likelihood.has_classes else 'real targets'}. Leave it out."
         )
 
 

@@ -140,10 +140,7 @@ def _largest_difference(problem: Problem, cavity: Cavity) -> float:
     # the Gaussian that moment matching gives, which is the posterior's but for the residual of the equations
     mean = cavity.mean + cavity.variance * derivs.d1
     variance = cavity.variance / (1.0 + cavity.variance * match(likelihood, t, cavity, derivs).precision)
-    values = mean + np.sqrt(variance) * NODES[:, None]
-    log_weight = likelihood.log_prob(t, values).value - 0.5 * (values - cavity.mean) ** 2 / cavity.variance
-    weight = np.exp(log_weight - log_weight.max(axis=0))
-    weight /= weight.sum(axis=0)
+    values, weight = _tilted(likelihood, t, mean, variance, cavity)
     below = np.cumsum(weight, axis=0)[:-1]
     differ = np.max(np.abs(below - ndtr(0.5 * (NODES[1:] + NODES[:-1]))[:, None]), axis=0)
     which = np.argsort(-differ, kind="stable")[:PROBES]
@@ -170,24 +167,29 @@ def _worst(base: Base) -> NDArray[np.intp]:
     """Return the cases whose own tilted distributions give their labels the most other probabilities."""
     which = np.argsort(-base.bent, kind="stable")[:LOOKED_AT]
     likelihood, t = base.likelihood.of_cases(which), base.t[which]
-    values, weight = _tilted(base, which, likelihood)
+    values, weight = _tilted_of(base, which, likelihood)
     p = np.sum(weight * np.exp(likelihood.log_prob(t, values).value), axis=0)
     by_gaussian = np.exp(likelihood.log_partition(t, base.mean[which], base.variance[which]).value)
     return which[np.argsort(-np.abs(p - by_gaussian), kind="stable")[:PROBES]]
 
 
-def _tilted(base: Base, which: NDArray[np.intp], likelihood: Likelihood) -> tuple[Array, Array]:
-    """Return latent values ``(q, k)`` of some cases, and their weights in the tilted distributions."""
-    mean, variance = base.cavity_mean[which], base.cavity[which]
-    values = base.mean[which] + np.sqrt(base.variance[which]) * NODES[:, None]
-    log_weight = likelihood.log_prob(base.t[which], values).value - 0.5 * (values - mean) ** 2 / variance
+def _tilted_of(base: Base, which: NDArray[np.intp], likelihood: Likelihood) -> tuple[Array, Array]:
+    """Return what `_tilted` does of some cases."""
+    cavity = Cavity(base.cavity_mean[which], base.cavity[which])
+    return _tilted(likelihood, base.t[which], base.mean[which], base.variance[which], cavity)
+
+
+def _tilted(likelihood: Likelihood, t: Array, mean: Array, variance: Array, cavity: Cavity) -> tuple[Array, Array]:
+    """Return latent values ``(q, k)``, and their weights in the tilted distributions, from what their Gaussians are."""
+    values = mean + np.sqrt(variance) * NODES[:, None]
+    log_weight = likelihood.log_prob(t, values).value - 0.5 * (values - cavity.mean) ** 2 / cavity.variance
     weight = np.exp(log_weight - log_weight.max(axis=0))
     return values, weight / weight.sum(axis=0)
 
 
 def _by_one_case(base: Base, which: NDArray[np.intp], likelihood: Likelihood, new: NewCases) -> Array:
     """Return probabilities of new cases, of which the training cases there are known by their tilted distributions."""
-    values, weight = _tilted(base, which, base.likelihood.of_cases(which))
+    values, weight = _tilted_of(base, which, base.likelihood.of_cases(which))
     slope = np.diagonal(base.covariance.with_new(new.features, which)) / base.variance[which]
     left = np.maximum(new.variance - slope**2 * base.variance[which], 0.0)
     centre = new.mean + new.offset + slope * (values - base.mean[which])

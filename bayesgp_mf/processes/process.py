@@ -21,7 +21,7 @@ from bayesgp_mf.kernels import Kernel
 from bayesgp_mf.likelihoods import Likelihood
 from bayesgp_mf.methods import get_method
 from bayesgp_mf.notebook import as_html, in_words
-from bayesgp_mf.processes.corrected import CorrectedProba, check_corrected, nothing_to_correct, together
+from bayesgp_mf.processes.corrected import CorrectedProba, check_corrected, together
 from bayesgp_mf.solvers.second_order import SecondOrder
 from bayesgp_mf.types import Array, Derivs
 
@@ -144,8 +144,9 @@ class Process:
 
     @property
     def new_likelihood(self) -> Likelihood:
-        """That of new cases, of the first part."""
-        return self.parts[0].new_likelihood
+        """That of new cases, given the latent values that `latent` returns; of the first part."""
+        first = self.parts[0]
+        return first.problem.likelihood.unshifted.of_new_cases(**first.new_cases)
 
     @property
     def log_evidences(self) -> Array:
@@ -238,7 +239,7 @@ class Process:
     def check_corrected(self) -> None:
         """Raise a ValueError that says what to do if predictions cannot be corrected."""
         for part in self.parts:
-            part.check_corrected()
+            check_corrected(part.problem, part.solution)
 
     def corrected_at(self, X: Array) -> CorrectedProba:
         """Return corrected probabilities, and how good they are, at inputs that were checked."""
@@ -373,7 +374,8 @@ class Process:
 
     def new_inputs(self, X_new: ArrayLike) -> Array:
         """Return new inputs as an array ``(m, d)``, or raise a ValueError that says why they do not fit the others."""
-        return self.parts[0].new_inputs(X_new)
+        first = self.parts[0]
+        return as_new_inputs(X_new, first.X, first.feature_names, first.kernel)
 
     def _average(self, ask: Callable[[Part], Array]) -> Array:
         return np.asarray(sum(weight * ask(part) for weight, part in zip(self.weights, self.parts, strict=True)))
@@ -482,20 +484,10 @@ class Part(Process):
         """The method that made the solution."""
         return get_method(self.solution.method, self.problem.likelihood) if self.solver is None else self.solver
 
-    @property
-    def new_likelihood(self) -> Likelihood:
-        """That of new cases, given the latent values that `latent` returns."""
-        return self.problem.likelihood.unshifted.of_new_cases(**self.new_cases)
-
     @cached_property
     def loo(self) -> LeaveOneOut:
         """Leave-one-out predictions: latent mean and variance, log predictive density of each case."""
         return self.method.leave_one_out(self.problem, self.solution)
-
-    def check_corrected(self) -> None:
-        """Raise a ValueError that says what to do if predictions cannot be corrected."""
-        if not nothing_to_correct(self.problem):
-            check_corrected(self.problem, self.solution)
 
     @property
     def corrections(self) -> tuple[SecondOrder | None, float | None]:
@@ -567,10 +559,6 @@ class Part(Process):
     @abstractmethod
     def draw_at(self, X: Array, draws: int, rng: np.random.Generator) -> Array:
         """Return what `draw_new` does at inputs that were checked."""
-
-    def new_inputs(self, X_new: ArrayLike) -> Array:
-        """Return new inputs as an array ``(m, d)``, or raise a ValueError that says why they do not fit the others."""
-        return as_new_inputs(X_new, self.X, self.feature_names, self.kernel)
 
 
 _ADVICE = {

@@ -104,10 +104,6 @@ class MulticlassPosterior(Part):
             proba = np.concatenate(list(each))
         return mean, np.array(np.diagonal(covariance, axis1=1, axis2=2)), proba
 
-    def check_corrected(self) -> None:
-        """Raise: labels of several classes have no ratio of two evidences."""
-        raise ValueError("corrected=True is for two classes, and this fit has several. Leave it out.")
-
     @cached_property
     def _known(self) -> KnownClasses | None:
         """What the method knows of the observed cases beyond the Gaussian posterior."""

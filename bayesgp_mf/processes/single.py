@@ -83,13 +83,10 @@ class Posterior(Part):
     @cached_property
     def _known(self) -> KnownPosterior | None:
         """The posterior, if it is not a Gaussian process but known all the same."""
-        known = None if self._is_foreign else traits_of(self.method).known_posterior
+        if self.solver is None and self.solution.method not in METHODS:  # only the Gaussian process is known
+            return None
+        known = traits_of(self.method).known_posterior
         return None if known is None else known(self.problem)
-
-    @property
-    def _is_foreign(self) -> bool:
-        """Whether only the Gaussian process is known: the method has no name here, and was not given."""
-        return self.solver is None and self.solution.method not in METHODS
 
     def _check_cases(self, what: str) -> None:
         """Raise an UndefinedQuantityError if no case is here: see `container.parts`."""
@@ -191,13 +188,11 @@ class Posterior(Part):
 
         The second is not measured where the equations were not solved.
         """
-        is_solved = self.solution.info.status is Status.CONVERGED
+        is_solved, covariance = self.solution.info.status is Status.CONVERGED, None
         if is_solved and asks_for_covariance(self.problem, self.solution):  # both ask for it, and it is large
             covariance = self.solution.sites.posterior_covariance()
-            known = second_order(self.problem, self.solution, covariance)
-            return known, None if known is None else self._shift(covariance)
-        known = second_order(self.problem, self.solution)
-        return known, self.probability_shift if is_solved and known is not None else None
+        known = second_order(self.problem, self.solution, covariance)
+        return known, self._shift(covariance) if is_solved and known is not None else None
 
     @property
     def _added(self) -> Array:
@@ -317,23 +312,21 @@ class Posterior(Part):
             f = weights @ cross + rng.standard_normal((draws, root.shape[1])) @ root.T
             return np.asarray(f + self._prior_mean(X))
         known = training_basis(self.kernel, self.X, matrix)
-        if X.shape[0] > LARGEST_JOINT and matrix.independent_rest:
-            features = draw_weights(known, self.X, matrix, weights, correction, draws, rng)
-            moments = self._moments(X) if self._known is None else None
-            f = values(known, features, None, X, rng, None if moments is None else moments.see)
-            vars(self)["_drawn"] = None if moments is None else (X, moments)  # who draws asks for these next
-            f += self._prior_mean(X)
-            return f
-        try:
-            basis, noise = cover(known, X, MOST_WAYS)
-        except TooRoughError as reason:
-            raise NotJointlyError(
-                f"joint draws of new cases are limited to {LARGEST_JOINT} at once under a kernel as rough as this: "
-                f"{reason} that the training cases do not determine. Predict in parts, or without draws: "
-                "predict(idata, X_new, draws=False)."
-            ) from reason
+        basis, noise, moments = known, None, None
+        if X.shape[0] <= LARGEST_JOINT or not matrix.independent_rest:
+            try:
+                basis, noise = cover(known, X, MOST_WAYS)
+            except TooRoughError as reason:
+                raise NotJointlyError(
+                    f"joint draws of new cases are limited to {LARGEST_JOINT} at once under a kernel as rough as this: "
+                    f"{reason} that the training cases do not determine. Predict in parts, or without draws: "
+                    "predict(idata, X_new, draws=False)."
+                ) from reason
+        elif self._known is None:
+            moments = self._moments(X)
         features = draw_weights(basis, self.X, matrix, weights, correction, draws, rng)
-        f = values(basis, features, noise, X, rng)
+        f = values(basis, features, noise, X, rng, None if moments is None else moments.see)
+        vars(self)["_drawn"] = None if moments is None else (X, moments)  # who draws asks for these next
         f += self._prior_mean(X)
         return f
 
