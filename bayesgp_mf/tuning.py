@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 from scipy.integrate import cumulative_trapezoid
 
@@ -113,41 +114,40 @@ def tune(
         else:
             result, points = choose_on_inducing(target, strategy, inducing, rng, advance)
             target = replace(target, inducing=points)
-    models, part_of = _distinct(result.models)
-    found = result.solution if solver is target.solver else None
+    # a rejected step repeats the last model
+    values = [b"".join(np.asarray(value).tobytes() for value in model.params.values()) for model in result.models]
+    part_of = pd.factorize(np.array(values, dtype=object))[0]
+    first = np.unique(part_of, return_index=True)[1]
+    models = [result.models[k] for k in first]
     target = replace(target, settings=len(models))
-    with progress_bar("solving at each of them", total=len(models), enabled=progress) as advance:
-        parts: list[Part] = []
-        with (
-            closing(strategy.workers()) as pool,
-            closing(pool.map(_solved, models, _At(target, solver, control, found))) as solved,
-        ):
-            for model, (problem, solution) in zip(models, solved, strict=True):
-                if not parts and inducing is None:
-                    problem.matrix.check_memory(len(models), target.n_classes)
-                parts.append(make_process(model.kernel, target.X, problem, solution, solver))
-                advance(f"{len(parts)} of {len(models)}")
+    at = _At(target, solver, control, result.solution if solver is target.solver else None)
+    parts: list[Part] = []
+    with (
+        progress_bar("solving at each of them", total=len(models), enabled=progress) as advance,
+        closing(strategy.workers()) as pool,
+        closing(pool.map(_solved, models, at)) as solved,
+    ):
+        for model, (problem, solution) in zip(models, solved, strict=True):
+            if not parts and inducing is None:
+                problem.matrix.check_memory(len(models), target.n_classes)
+            parts.append(make_process(model.kernel, target.X, problem, solution, solver))
+            advance(f"{len(parts)} of {len(models)}")
     if len(result.models) == 1:
         node = np.zeros((chains, draws), dtype=np.intp)
         record = result.record | record_of_priors(target, averaged=False)
         return Tuned(parts[0], node, {}, record, target.names, result.log_evidence)
-    weights = np.bincount(part_of, weights=result.weights, minlength=len(parts))
+    weights = np.bincount(part_of, weights=result.weights)
     chosen = _spread(result, chains, draws, rng)
-    stats = {name: values[chosen] for name, values in result.stats.items()}
-    mixture = Process(tuple(parts), weights / weights.sum())
-    node_evidence = (
-        None if result.node_evidence is None else result.node_evidence[np.unique(part_of, return_index=True)[1]]
-    )
     weighed = target if result.priors is None else replace(target, priors=result.priors)
     each = [weighed.log_priors(model) for model in models]
     return Tuned(
-        mixture,
+        Process(tuple(parts), weights / weights.sum()),
         part_of[chosen],
-        stats,
+        {name: values[chosen] for name, values in result.stats.items()},
         result.record | record_of_priors(weighed, averaged=True),
         target.names,
         sampled=result.sampled,
-        node_evidence=node_evidence,
+        node_evidence=None if result.node_evidence is None else result.node_evidence[first],
         log_prior={name: np.array([one[name] for one in each]) for name in each[0]},
     )
 
@@ -181,47 +181,28 @@ class _At(NamedTuple):
 
 
 def _solved(at: _At, model: Model) -> tuple[Problem, Solution]:
-    """Return problem and solution at a model that was chosen, which know nothing of those at others."""
-    target = at.target.apart()
-    problem = target.problem_at(model, at.solver)
-    return problem, _solve(target, model, problem, at)
+    """Return problem and solution at a model that was chosen, which know nothing of those at others.
 
-
-def _solve(target: Target, model: Model, problem: Problem, at: _At) -> Solution:
-    """Return the solution at a model that was chosen: from the prior, or from where a search was, or as it came there.
-
-    What a search has solved is solved once more from its own solution.
+    It is solved from the prior, or from where a search was, or as it came there. What a search has solved is solved
+    once more from its own solution.
     """
-    solver, control = at.solver, at.control
+    target, solver, control = at.target.apart(), at.solver, at.control
+    problem = target.problem_at(model, solver)
     try:
-        return solver.solve(problem, control)
+        return problem, solver.solve(problem, control)
     except (ConvergenceError, NotPositiveDefiniteError) as reason:
         if at.found is not None:
             with suppress(*NO_SOLUTION):
-                return solver.solve(problem, control, at.found)
+                return problem, solver.solve(problem, control, at.found)
         begin, end = target.start, target.free_logarithms(model)
         last: Solution | None = None
         try:
             for share in np.arange(STEPS) / STEPS:
                 nearer = target.problem_at(target.model_at(begin + share * (end - begin)), solver)
                 last = solver.solve(nearer, replace(control, throw=True), last)
-            return solver.solve(problem, control, last)
+            return problem, solver.solve(problem, control, last)
         except NO_SOLUTION:
             raise reason from None
-
-
-def _distinct(models: tuple[Model, ...]) -> tuple[list[Model], NDArray[np.intp]]:
-    """Return the models that differ, and which of them each one is: a rejected step repeats the last model."""
-    position: dict[bytes, int] = {}
-    distinct: list[Model] = []
-    part_of = np.empty(len(models), dtype=np.intp)
-    for i, model in enumerate(models):
-        key = b"".join(np.asarray(value).tobytes() for value in model.params.values())
-        if key not in position:
-            position[key] = len(distinct)
-            distinct.append(model)
-        part_of[i] = position[key]
-    return distinct, part_of
 
 
 def record_of_priors(target: Target, *, averaged: bool) -> Record:

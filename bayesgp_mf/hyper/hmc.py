@@ -121,7 +121,6 @@ class HybridMonteCarlo(Strategy):
         kept = slice(int(self.iterations * self.dropped), None)
         _warn(walks, kept)
         draws = np.concatenate([w.points.x[kept] for w in walks])
-        models = tuple(target.model_at(draw) for draw in draws)
         path = {
             "lp": np.array([w.points.value for w in walks]),
             "accepted": np.array([w.accepted for w in walks]),
@@ -139,9 +138,9 @@ class HybridMonteCarlo(Strategy):
             "hyper_n_evaluations": (("chain",), np.array(counts)[:, 0]),
             "hyper_n_failures": (("chain",), np.array(counts)[:, 1]),
         }
-        weights = np.full(len(models), 1.0 / len(models))
-        node_evidence = target.less_log_prior(stats["lp"], draws)
-        return HyperResult(models, weights, self.chains, True, stats, record, node_evidence=node_evidence)
+        return HyperResult.average(
+            target, draws, stats["lp"], chains=self.chains, sampled=True, stats=stats, record=record
+        )
 
     def _step_sizes(self, target: Target) -> Array:
         if not isinstance(self.step_size, Mapping):

@@ -34,11 +34,9 @@ from bayesgp_mf.hyper.scores import score_of_evidence
 from bayesgp_mf.hyper.search import record_of_search
 from bayesgp_mf.hyper.strategy import Strategy
 from bayesgp_mf.hyper.target import Target
-from bayesgp_mf.inference.solution import check_flag
 from bayesgp_mf.inference.solver import Solver
 from bayesgp_mf.inputs.options import check_positive_integers
 from bayesgp_mf.methods import MethodName
-from bayesgp_mf.parallel import check_client
 from bayesgp_mf.types import Array
 
 DIFFERENCE = 1e-2
@@ -115,9 +113,8 @@ class Integrate(Strategy):
     method: MethodName | Solver | None = None
 
     def __post_init__(self) -> None:
-        check_positive_integers(starts=self.starts, points=self.points, processes=self.processes)
-        check_client(self.client)
-        check_flag("corrected", self.corrected)
+        Strategy.__post_init__(self)  # not by super(): slots make this another class
+        check_positive_integers(points=self.points)
         if not isinstance(self.reach, numbers.Real) or not 1 < self.reach < np.inf:
             raise ValueError(f"reach must be a number > 1, got {self.reach!r}.")
 
@@ -169,9 +166,7 @@ class Integrate(Strategy):
             "hyper_n_nodes_failed": ((), np.array(n_failed)),
             "hyper_n_nodes_outside": ((), np.array(int(np.sum(~inside)))),
         }
-        models = tuple(target.model_at(node) for node in nodes[kept])
-        node_evidence = target.less_log_prior(values[kept], nodes[kept])
-        return HyperResult(models, weights, stats={"lp": values[kept]}, record=record, node_evidence=node_evidence)
+        return HyperResult.average(target, nodes[kept], values[kept], weights, record=record)
 
     def _nodes(self, p: int) -> int:
         return self.points**p if p <= FEW_PARAMETERS else central_composite_size(p)

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 
 from bayesgp_mf.hyper.model import Model
 from bayesgp_mf.hyper.priors import Prior
+from bayesgp_mf.hyper.target import Target
 from bayesgp_mf.inference.solution import Solution
 from bayesgp_mf.kernels import Kernel
 from bayesgp_mf.types import Array
@@ -66,6 +67,21 @@ class HyperResult:
     solution: Solution | None = None
     node_evidence: Array | None = None
     priors: Mapping[str, Prior] | None = None
+
+    @classmethod
+    def average(
+        cls, target: Target, points: Array, lp: Array, weights: Array | None = None, **stated: Any
+    ) -> HyperResult:
+        """Return an average over log parameters ``points (k, p)`` with log evidence plus log prior ``lp (k,)``.
+
+        Their weights ``(k,)`` are equal if none are given; ``stated`` is all else, by the names of the attributes.
+        """
+        return cls(
+            tuple(target.model_at(point) for point in points),
+            np.full(len(points), 1.0 / len(points)) if weights is None else weights,
+            node_evidence=lp - np.array([target.log_prior(point)[0] for point in points]),
+            **{**stated, "stats": {"lp": lp, **stated.get("stats", {})}},
+        )
 
     @property
     def kernels(self) -> tuple[Kernel, ...]:

@@ -13,9 +13,7 @@ from bayesgp_mf.hyper.result import Advance, HyperResult, Record
 from bayesgp_mf.hyper.scores import KNOWN_IN_SEARCH, LooScore, Score, score_of_evidence
 from bayesgp_mf.hyper.strategy import Strategy
 from bayesgp_mf.hyper.target import Target
-from bayesgp_mf.inference.solution import check_flag
 from bayesgp_mf.inference.solver import Solver
-from bayesgp_mf.inputs.options import check_positive_integers
 from bayesgp_mf.methods import MethodName
 
 
@@ -27,14 +25,6 @@ class _Search(Strategy):
     records: ClassVar[tuple[str, ...]] = ("start", "iteration")
     starts: int = 3
     method: MethodName | Solver | None = None
-
-    def __post_init__(self) -> None:
-        check_positive_integers(starts=self.starts)
-
-    @property
-    def is_evidence(self) -> bool:
-        """Whether the score is the log evidence of a solution as it states it."""
-        return self.for_evidence
 
     @property
     def score(self) -> Score:
@@ -54,12 +44,13 @@ class _Search(Strategy):
         objective = Objective(target, self.score)
         best, runs = maximise(objective, starts=self.starts, rng=rng, advance=advance)
         record = record_of_search(target, best, runs, self.recorded_as)
+        is_evidence = self.for_evidence and not self.corrected  # as a solution states it
         return HyperResult(
             (target.model_at(best.end),),
             np.ones(1),
             stats={"lp": np.array([best.value])},
             record=record,
-            log_evidence=best.value - target.log_prior(best.end)[0] if self.is_evidence else None,
+            log_evidence=best.value - target.log_prior(best.end)[0] if is_evidence else None,
             solution=objective.solution_at(best.end),
         )
 
@@ -101,15 +92,6 @@ class Evidence(_Search):
     recorded_as: ClassVar[str] = "hyper_log_evidence"
     for_evidence: ClassVar[bool] = True
     corrected: bool = False
-
-    def __post_init__(self) -> None:
-        _Search.__post_init__(self)  # not by super(): slots make this another class
-        check_flag("corrected", self.corrected)
-
-    @property
-    def is_evidence(self) -> bool:
-        """Whether it goes by the evidence without its correction."""
-        return not self.corrected
 
     @property
     def score(self) -> Score:

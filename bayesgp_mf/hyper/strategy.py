@@ -9,9 +9,11 @@ import numpy as np
 
 from bayesgp_mf.hyper.result import Advance, HyperResult
 from bayesgp_mf.hyper.target import Target
+from bayesgp_mf.inference.solution import check_flag
 from bayesgp_mf.inference.solver import Solver
+from bayesgp_mf.inputs.options import check_positive_integers
 from bayesgp_mf.methods import MethodName
-from bayesgp_mf.parallel import Backend, backend
+from bayesgp_mf.parallel import Backend, backend, check_client
 
 
 class Strategy(ABC):
@@ -47,6 +49,12 @@ class Strategy(ABC):
     starts: int = 1
     processes: int = 1
     client: Any = None
+
+    def __post_init__(self) -> None:
+        """Raise a ValueError if an option that is common to strategies is out of its range."""
+        check_positive_integers(starts=self.starts, processes=self.processes)
+        check_client(self.client)
+        check_flag("corrected", self.corrected)
 
     @property
     def name(self) -> str:

@@ -269,10 +269,6 @@ class Target:
         gradient |= {name: known.get(own, np.nan) for name, own in model.named.items()}
         return log_gradient(model, gradient)[self._free]
 
-    def less_log_prior(self, values: Array, points: Array) -> Array:
-        """Return ``values (k,)`` with the log prior density at points ``(k, p)`` taken off: what the data say alone."""
-        return np.asarray(values - np.array([self.log_prior(point)[0] for point in points]))
-
     def log_prior(self, log_free: Array) -> tuple[float, Array]:
         """Return the log prior density with respect to the free logarithms ``(p,)``, and its gradient ``(p,)``.
 
@@ -283,15 +279,27 @@ class Target:
         ValueError
             If a prior has no density there: NaN, or infinite.
         """
-        value, gradient, owners = 0.0, np.zeros(log_free.shape), self.owners
-        for name, prior in self.priors.items():
-            at = log_free[owners == name]
-            with np.errstate(over="ignore", invalid="ignore"):  # far out; what comes of it is checked
-                density, slope = prior.log_density(at)
-            _check_density(name, at, density, slope)
+        value, gradient = 0.0, np.zeros(log_free.shape)
+        for name in self.priors:
+            own = self.owners == name
+            density, gradient[own] = self._log_density(name, log_free[own])
             value += float(np.sum(density))
-            gradient[owners == name] = slope
         return value, gradient
+
+    def _log_density(self, name: str, at: Array) -> tuple[Array, Array]:
+        """Return the log prior densities of the entries of a parameter at logarithms ``(k,)``, with the slopes."""
+        with np.errstate(over="ignore", invalid="ignore"):  # far out; what comes of it is checked
+            density, slope = self.priors[name].log_density(at)
+        bad = np.isnan(density) | np.isposinf(density)
+        what, wrong = ("log density", bad) if np.any(bad) else ("slope", np.isnan(slope) & ~np.isneginf(density))
+        if np.any(wrong):  # a slope may be NaN where the parameter is excluded
+            k = int(np.argmax(np.broadcast_to(wrong, at.shape)))
+            found = float(np.broadcast_to(density if what == "log density" else slope, at.shape)[k])
+            raise ValueError(
+                f"priors[{name!r}] must have a finite log density with its slope, or -inf where it excludes a value, "
+                f"but at {name} = {np.exp(at[k]):.6g} the {what} is {found}. Mend its log_density, or use LogNormal."
+            )
+        return density, slope
 
     def log_priors(self, model: Model) -> dict[str, Array]:
         """Return the log prior densities of the free parameters of a model, by name, in the shapes of the parameters.
@@ -299,32 +307,14 @@ class Target:
         They are densities of the parameters themselves, as in a model of PyMC, and not of their logarithms. Between
         bounds that have no prior the logarithm is uniform. An entry that stays as it is has none, and 0 stands for it.
         """
-        start, found = self.model.params, dict[str, Array]()
+        log_free, found = self.free_logarithms(model), dict[str, Array]()
         for name in dict.fromkeys(self.owners.tolist()):
-            free, own = np.asarray(start[name]) != 0, self.owners == name
-            at = np.log(np.asarray(model.params[name])[free])
-            if name in self.priors:
-                with np.errstate(over="ignore", invalid="ignore"):
-                    density = self.priors[name].log_density(at)[0]
-            else:
-                density = -np.log(self.upper[own] - self.lower[own])
-            value = np.zeros(np.shape(start[name]))
-            value[free] = density - at
-            found[name] = value
+            start, own = np.asarray(self.model.params[name]), self.owners == name
+            uniform = -np.log(self.upper[own] - self.lower[own])
+            density = self._log_density(name, log_free[own])[0] if name in self.priors else uniform
+            found[name] = np.zeros(start.shape)
+            found[name][start != 0] = density - log_free[own]
         return found
-
-
-def _check_density(name: str, at: Array, density: Array, slope: Array) -> None:
-    """Raise a ValueError if a log density is NaN or +inf, or its slope is NaN where the parameter is not excluded."""
-    bad = np.isnan(density) | np.isposinf(density)
-    what, wrong = ("log density", bad) if np.any(bad) else ("slope", np.isnan(slope) & ~np.isneginf(density))
-    if np.any(wrong):
-        k = int(np.argmax(np.broadcast_to(wrong, at.shape)))
-        found = float(np.broadcast_to(density if what == "log density" else slope, at.shape)[k])
-        raise ValueError(
-            f"priors[{name!r}] must have a finite log density with its slope, or -inf where it excludes a value, but "
-            f"at {name} = {np.exp(at[k]):.6g} the {what} is {found}. Mend its log_density, or use LogNormal."
-        )
 
 
 def _fixed_names(known: Collection[str], fixed: Collection[str]) -> frozenset[str]:

@@ -136,7 +136,7 @@ class Nuts(Strategy):
         found = run_chains(sampling, self.chains, self._at_once(objective, start), rng, advance)
         draws = found.draws.reshape(-1, start.size)
         lp = _log_target(objective, draws, advance)
-        stats: dict[str, Any] = {"lp": lp, "diverging": found.diverging.ravel(), "n_steps": found.n_steps.ravel()}
+        stats: dict[str, Any] = {"diverging": found.diverging.ravel(), "n_steps": found.n_steps.ravel()}
         record = {
             "hyper_start": (("hyper",), start),
             "hyper_default_prior": (("hyper",), by_default),
@@ -144,11 +144,8 @@ class Nuts(Strategy):
             "hyper_n_failures": ((), np.array(found.n_failures)),
         }
         _warn(found)
-        models = tuple(target.model_at(draw) for draw in draws)
-        weights = np.full(len(models), 1.0 / len(models))
-        node_evidence = target.less_log_prior(lp, draws)
-        return HyperResult(
-            models, weights, self.chains, True, stats, record, node_evidence=node_evidence, priors=target.priors
+        return HyperResult.average(
+            target, draws, lp, chains=self.chains, sampled=True, stats=stats, record=record, priors=target.priors
         )
 
     def _at_once(self, objective: Objective, start: Array) -> int:

@@ -24,11 +24,9 @@ from bayesgp_mf.hyper.scores import KNOWN, Score, score_of_evidence
 from bayesgp_mf.hyper.strategy import Strategy
 from bayesgp_mf.hyper.surrogate.learning import Learned, learn
 from bayesgp_mf.hyper.target import Target
-from bayesgp_mf.inference.solution import check_flag
 from bayesgp_mf.inference.solver import Solver
 from bayesgp_mf.inputs.options import check_positive_integers
 from bayesgp_mf.methods import MethodName
-from bayesgp_mf.parallel import check_client
 from bayesgp_mf.types import Array
 
 PER_PARAMETER, FEWEST = 25, 60
@@ -118,9 +116,8 @@ class Surrogate(Strategy):
     method: MethodName | Solver | None = None
 
     def __post_init__(self) -> None:
-        check_positive_integers(nodes=self.nodes, processes=self.processes)
-        check_client(self.client)
-        check_flag("corrected", self.corrected)
+        Strategy.__post_init__(self)  # not by super(): slots make this another class
+        check_positive_integers(nodes=self.nodes)
         if self.nodes < FEWEST_WEIGHTS:
             raise ValueError(
                 f"nodes must be at least {FEWEST_WEIGHTS}, from whose weights one can tell whether they average out, "
@@ -188,11 +185,8 @@ class Surrogate(Strategy):
             "hyper_n_failures": ((), np.array(learned.n_failures + objective.n_failures)),
             "hyper_n_nodes_failed": ((), np.array(np.sum(~kept))),
         }
-        models = tuple(target.model_at(node) for node in nodes[kept])
-        node_evidence = target.less_log_prior(values[kept], nodes[kept])
-        stats, priors = {"lp": values[kept]}, target.priors
-        return HyperResult(
-            models, weights, sampled=True, stats=stats, record=record, node_evidence=node_evidence, priors=priors
+        return HyperResult.average(
+            target, nodes[kept], values[kept], weights, sampled=True, record=record, priors=target.priors
         )
 
     def _training(self, p: int) -> int:
