@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Sequence
-from contextlib import closing
+from collections.abc import Callable, Generator, Iterator
+from contextlib import closing, contextmanager
 from copy import copy
 from dataclasses import replace
 from typing import Any, NamedTuple
@@ -13,10 +13,11 @@ from numpy.typing import NDArray
 
 from bayesgp_mf.errors import ConvergenceError, InconsistentDataError, LowRankError, NotPositiveDefiniteError, Status
 from bayesgp_mf.hyper.model import Model
-from bayesgp_mf.hyper.scores import Gradient, Score, Scored
+from bayesgp_mf.hyper.scores import Score, Scored
 from bayesgp_mf.hyper.target import Target
 from bayesgp_mf.inference.problem import Problem
 from bayesgp_mf.inference.solution import Solution
+from bayesgp_mf.inference.solver import LooGradient
 from bayesgp_mf.matrices.blas import one_thread_if_small
 from bayesgp_mf.multiclass.class_gram import class_gram
 from bayesgp_mf.parallel import Backend, Serial
@@ -41,7 +42,7 @@ class _Solved(NamedTuple):
     problem: Problem
     solution: Solution
     value: float  # with the log prior
-    gradient: Callable[[Sequence[str]], Gradient] | None  # without
+    gradient: LooGradient | None  # without
 
 
 class Objective:
@@ -97,21 +98,24 @@ class Objective:
 
         Where there is no formula the gradient is that of central differences, 2p more solutions.
         """
-        solved = self._solve(log_free)
-        gradient = None if solved is None else self._gradient(solved, log_free)
-        self._count(failed=gradient is None)
-        return None if solved is None or gradient is None else (solved.value, gradient)
+        with self._counted():
+            solved = self._solve(log_free)
+            return solved.value, self._gradient(solved, log_free)
+        return None
 
     def value(self, log_free: Array) -> float | None:
         """Return score plus log prior, in nats, without the gradient, or None where there is no solution."""
-        solved = self._solve(log_free)
-        self._count(failed=solved is None)
-        return None if solved is None else solved.value
+        with self._counted():
+            return self._solve(log_free).value
+        return None
 
     def separates(self, log_free: Array) -> bool:
         """Return whether the posterior mean has every training case on the side of its own label; not of real ones."""
-        solved = self._solve(log_free)
-        if solved is None or self.target.likelihood.is_real:
+        if self.target.likelihood.is_real:
+            return False
+        try:
+            solved = self._solve(log_free)
+        except (*NO_SOLUTION, *TOO_LARGE):
             return False
         t, alpha = self.target.t, solved.solution.alpha
         if alpha.ndim == 1:
@@ -165,68 +169,60 @@ class Objective:
         error.__cause__ = self.last_failure
         return error
 
-    def _count(self, *, failed: bool) -> None:
+    @contextmanager
+    def _counted(self) -> Iterator[None]:
+        """Count a point, and keep the reason where it has no solution, after which the next starts from the prior."""
         self.n_evaluations += 1
-        if failed:
-            self.n_failures += 1
-            self.forget()
-
-    def _gradient(self, solved: _Solved, log_free: Array) -> Array | None:
-        if solved.gradient is None:
-            return self._differences(log_free)
-        target, of_likelihood = self.target, self.target.free_of_likelihood
         try:
-            bars = solved.gradient(tuple(of_likelihood.values()))
-        except NO_SOLUTION as reason:
-            self.last_failure = reason
-            return None
-        with np.errstate(over="ignore", invalid="ignore"):  # what is not finite is no gradient
-            try:
-                gradient = target.pull_back(solved.model, solved.problem.matrix, bars.gram, bars.likelihood)
-            except NotImplementedError:  # a kernel without `cross_vjp`, on inducing cases
-                return self._differences(log_free)
-            gradient = gradient + target.log_prior(log_free)[1]
-        if of_likelihood and bars.likelihood is None:
-            which = np.isin(target.names, list(of_likelihood))
-            slopes = self._differences(log_free, which)
-            if slopes is None:
-                return None
-            gradient[which] = slopes[which]
-        if np.all(np.isfinite(gradient)):
-            return gradient
-        self.last_failure = ArithmeticError(f"the gradient of the {self.score.noun} is not finite.")
-        return None
-
-    def _solve(self, log_free: Array) -> _Solved | None:
-        if not np.all(np.abs(log_free) <= LARGEST_LOG):  # nor if one is NaN
-            self.last_failure = ArithmeticError("the hyperparameters are too large or too small to compute with.")
-            return None
-        if not self.target.allows(log_free):
-            self.last_failure = ArithmeticError("a parameter of the likelihood is beyond what it can be.")
-            return None
-        log_prior, _ = self.target.log_prior(log_free)
-        if log_prior == -np.inf:
-            self.last_failure = ArithmeticError("the priors exclude these hyperparameters.")
-            return None
-        model = self.target.model_at(log_free)
-        if self._from_prior:
-            self.forget()
-        try:
-            problem = self.target.problem_at(model)
-            solution, scored = self._scored(problem)
+            yield
         except (*NO_SOLUTION, *TOO_LARGE) as reason:
             if isinstance(reason, TOO_LARGE) and not self._any_solved:
                 raise
             self.last_failure = reason
-            return None
-        self._last, self._any_solved = solution, True
+            self.n_failures += 1
+            self.forget()
+        else:
+            self._any_solved = True
+
+    def _gradient(self, solved: _Solved, log_free: Array) -> Array:
+        """Return the gradient ``(p,)``, or raise one of `NO_SOLUTION`."""
+        if solved.gradient is None:
+            return self._differences(log_free)
+        target, of_likelihood = self.target, self.target.free_of_likelihood
+        gram_bar, slopes = solved.gradient(tuple(of_likelihood.values()))
+        with np.errstate(over="ignore", invalid="ignore"):  # what is not finite is no gradient
+            try:
+                gradient = target.pull_back(solved.model, solved.problem.matrix, gram_bar, slopes)
+            except NotImplementedError:  # a kernel without `cross_vjp`, on inducing cases
+                return self._differences(log_free)
+            gradient = gradient + target.log_prior(log_free)[1]
+        if of_likelihood and slopes is None:
+            which = np.isin(target.names, list(of_likelihood))
+            gradient[which] = self._differences(log_free, which)[which]
+        if not np.all(np.isfinite(gradient)):
+            raise ArithmeticError(f"the gradient of the {self.score.noun} is not finite.")
+        return gradient
+
+    def _solve(self, log_free: Array) -> _Solved:
+        """Return what is known at a point, or raise one of `NO_SOLUTION` or `TOO_LARGE`."""
+        if not np.all(np.abs(log_free) <= LARGEST_LOG):  # nor if one is NaN
+            raise ArithmeticError("the hyperparameters are too large or too small to compute with.")
+        if not self.target.allows(log_free):
+            raise ArithmeticError("a parameter of the likelihood is beyond what it can be.")
+        log_prior, _ = self.target.log_prior(log_free)
+        if log_prior == -np.inf:
+            raise ArithmeticError("the priors exclude these hyperparameters.")
+        model = self.target.model_at(log_free)
+        if self._from_prior:
+            self.forget()
+        problem = self.target.problem_at(model)
+        self._last, scored = self._scored(problem)
         value = scored.value + log_prior
-        if np.isfinite(value):
-            if self._highest is None or value > self._highest[0]:
-                self._highest = value, np.array(log_free), solution
-            return _Solved(model, problem, solution, value, scored.gradient)
-        self.last_failure = ArithmeticError(f"the {self.score.noun} is {value}.")
-        return None
+        if not np.isfinite(value):
+            raise ArithmeticError(f"the {self.score.noun} is {value}.")
+        if self._highest is None or value > self._highest[0]:
+            self._highest = value, np.array(log_free), self._last
+        return _Solved(model, problem, self._last, value, scored.gradient)
 
     def _scored(self, problem: Problem) -> tuple[Solution, Scored]:
         """Return a solution and its score: from the last one, and where that leads nowhere, from the prior."""
@@ -240,14 +236,12 @@ class Objective:
         solution = solver.solve(problem, self._control)
         return solution, self.score(solver, problem, solution)
 
-    def _differences(self, log_free: Array, which: NDArray[np.bool_] | None = None) -> Array | None:
+    def _differences(self, log_free: Array, which: NDArray[np.bool_] | None = None) -> Array:
         """Return the gradient by central differences, or some entries of it; the others are NaN."""
         slopes, steps = np.full(log_free.size, np.nan), DIFFERENCE * np.eye(log_free.size)
         for k in range(log_free.size) if which is None else np.flatnonzero(which):
-            ahead, behind = (self._solve(log_free + sign * steps[k]) for sign in (1.0, -1.0))
-            if ahead is None or behind is None:
-                return None
-            slopes[k] = (ahead.value - behind.value) / (2.0 * DIFFERENCE)
+            ahead, behind = (self._solve(log_free + sign * steps[k]).value for sign in (1.0, -1.0))
+            slopes[k] = (ahead - behind) / (2.0 * DIFFERENCE)
         return slopes
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar, NamedTuple, Protocol
 
@@ -12,7 +12,7 @@ from bayesgp_mf.errors import NotPositiveDefiniteError
 from bayesgp_mf.hyper.target import Target
 from bayesgp_mf.inference.problem import Problem
 from bayesgp_mf.inference.solution import Control, Solution
-from bayesgp_mf.inference.solver import GramGradient, Solver, parameter_gradient, traits_of
+from bayesgp_mf.inference.solver import GramGradient, LooGradient, Solver, parameter_gradient, traits_of
 from bayesgp_mf.solvers.second_order import WHOLE, correction_with_gradient, second_order
 
 SITES = 1e-6
@@ -26,24 +26,15 @@ SITES_ON_INDUCING = 1e-4
 judges it, and each step is a pass over all cases. It is off by some 1e-12 nats a case then."""
 
 
-class Gradient(NamedTuple):
-    """What a score says of the Gram matrix, and of parameters of the likelihood by the names that they have there.
-
-    The second is None where there is no formula for it.
-    """
-
-    gram: GramGradient
-    likelihood: Mapping[str, float] | None = None
-
-
 class Scored(NamedTuple):
-    """A score in nats, and its derivative in the Gram matrix and in named parameters of the likelihood.
+    """A score in nats, and its derivatives, None where there is no formula for that in the Gram matrix.
 
-    None where there is no formula for the first.
+    They are a function of the names that parameters of the likelihood have there: it returns the derivative in the Gram
+    matrix, and those in these parameters by name, or None where there is no formula for one of them.
     """
 
     value: float
-    gradient: Callable[[Sequence[str]], Gradient] | None
+    gradient: LooGradient | None
 
 
 class Score(Protocol):
@@ -87,10 +78,8 @@ class EvidenceScore:
     def __call__(self, solver: Solver, problem: Problem, solution: Solution) -> Scored:
         """Return the log evidence, with its exact gradient."""
 
-        def gradient(names: Sequence[str]) -> Gradient:
-            return Gradient(
-                solver.gram_gradient(problem, solution), parameter_gradient(solver, problem, solution, names)
-            )
+        def gradient(names: Sequence[str]) -> tuple[GramGradient, Mapping[str, float] | None]:
+            return solver.gram_gradient(problem, solution), parameter_gradient(solver, problem, solution, names)
 
         return Scored(solution.evidence.value, gradient)
 
@@ -131,9 +120,10 @@ class CorrectedScore:
                 f"{solution.evidence.kind!r}. Use method='tap', or leave it out."
             )
 
-        def gradient(_: Sequence[str]) -> Gradient:  # how the correction hangs on the likelihood has no formula here
+        def gradient(_: Sequence[str]) -> tuple[GramGradient, None]:
             of_correction = correction_with_gradient(problem, solution).gram_gradient
-            return Gradient(solver.gram_gradient(problem, solution) + of_correction)
+            # how the correction hangs on the likelihood has no formula here
+            return solver.gram_gradient(problem, solution) + of_correction, None
 
         return Scored(solution.evidence.value + known.correction, gradient)
 
@@ -161,6 +151,6 @@ class LooScore:
                 # a negative site of another case can leave no posterior without this one
                 raise NotPositiveDefiniteError("a leave-one-out variance is not positive")
         others = solver.leave_one_out(problem, solution)
-        ask, value = traits_of(solver).loo_gradient, float(np.sum(others.log_density))
-        found = None if ask is None else ask(problem, solution, others)
-        return Scored(value, None if found is None else lambda names: Gradient(*found(names)))
+        ask = traits_of(solver).loo_gradient
+        gradient = None if ask is None else ask(problem, solution, others)
+        return Scored(float(np.sum(others.log_density)), gradient)

@@ -306,15 +306,12 @@ class Process:
 
     def predictive_at(self, X: Array) -> tuple[Array, Array, Array]:
         """Return what `predictive` does at inputs that were checked."""
-        proba: Array = np.zeros(())
 
-        def ask(part: Part, weight: float) -> tuple[Array, Array]:
-            nonlocal proba
-            mean, variance, each = part.predictive_at(X)
-            proba = proba + weight * each
-            return mean, variance
+        def ask(part: Part, _: float) -> tuple[Array, Array]:
+            mean, variance, proba = part.predictive_at(X)
+            return np.array([mean, proba]), np.array([variance, np.zeros_like(proba)])
 
-        mean, variance = self.moments(ask)
+        (mean, proba), (variance, _) = self.moments(ask)
         return mean, variance, proba
 
     @cached_property
