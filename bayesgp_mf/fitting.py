@@ -225,8 +225,8 @@ def fit(
     solver = get_method(method, likelihood)
     judge = solver if strategy is None or strategy.method is None else get_method(strategy.method, likelihood)
     check_positive_integers(draws=draws, chains=chains)
-    _check_draws_targets(likelihood)
-    _check_model(kernel, likelihood, strategy, (solver, judge), RECORDS if chosen is not None else ())
+    recorded = (*(() if strategy is None else strategy.records), *(() if chosen is None else RECORDS))
+    _check_model(kernel, likelihood, (solver, judge), recorded)
     if chosen is not None:
         check_shared_kernel(kernel)
         check_inducing(likelihood, solver)
@@ -249,7 +249,7 @@ def fit(
             inner = replace(control, throw=True, progress=False)
             priors = _with_own_priors(kernel, priors or {}, fixed)
             target = Target(X, t, likelihood, kernel, judge, inner, priors, bounds or {}, fixed)
-            check_parameter_names(target.model.params, _recorded(strategy, RECORDS if chosen is not None else ()))
+            check_parameter_names(target.model.params, recorded)
             _warn_of_weights(target)
             found = tune(
                 target,
@@ -460,26 +460,22 @@ def _check_storable(likelihood: Likelihood) -> None:
         warn(reason, UserWarning)
 
 
-def _check_draws_targets(likelihood: Likelihood) -> None:
-    """Raise an error if the targets that a container has beside the latent values cannot be drawn."""
+def _check_model(
+    kernel: Kernel, likelihood: Likelihood, solvers: tuple[Solver, ...], recorded: tuple[str, ...]
+) -> None:
+    """Raise an error if kernel, likelihood and methods do not go together, before any work is done.
+
+    Nor if targets cannot be drawn, which a container has beside the latent values; nor if a parameter has the name of a
+    dimension of what is ``recorded`` of a choice of hyperparameters.
+    """
     if (reason := likelihood.of_one_case.undrawn) is not None:
         raise UndefinedQuantityError(reason)
-
-
-def _check_model(
-    kernel: Kernel,
-    likelihood: Likelihood,
-    strategy: Strategy | None,
-    solvers: tuple[Solver, ...],
-    recorded: tuple[str, ...] = (),
-) -> None:
-    """Raise an error if kernel, likelihood, strategy and methods do not go together, before any work is done."""
     if kernel.per_class and not likelihood.has_classes:
         raise ValueError(
             f"kernels.PerClass has a kernel for each class, and {type(likelihood).__name__} one latent value for each "
             "case. Use likelihood=bgp.MultinomialProbit() or Softmax(), or one kernel."
         )
-    check_parameter_names(Model.of(kernel, likelihood).params, _recorded(strategy, recorded))
+    check_parameter_names(Model.of(kernel, likelihood).params, recorded)
     for solver in solvers:
         if not traits_of(solver).variance:
             raise UndefinedQuantityError(
@@ -490,11 +486,6 @@ def _check_model(
         check = traits_of(solver).check
         if check is not None:
             check(likelihood)
-
-
-def _recorded(strategy: Strategy | None, also: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the dimensions of what a container has of a choice of hyperparameters."""
-    return also if strategy is None else (*strategy.records, *also)
 
 
 def _check_marginals(marginals: Marginals, solver: Solver, likelihood: Likelihood, control: Control) -> Control:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from contextlib import closing, suppress
 from dataclasses import dataclass, field, replace
-from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -120,7 +119,7 @@ def tune(
     first = np.unique(part_of, return_index=True)[1]
     models = [result.models[k] for k in first]
     target = replace(target, settings=len(models))
-    at = _At(target, solver, control, result.solution if solver is target.solver else None)
+    at = target, solver, control, result.solution if solver is target.solver else None
     parts: list[Part] = []
     with (
         progress_bar("solving at each of them", total=len(models), enabled=progress) as advance,
@@ -171,29 +170,21 @@ def _spread(result: HyperResult, chains: int, draws: int, rng: np.random.Generat
     return np.minimum(chosen, last).reshape(chains, draws)
 
 
-class _At(NamedTuple):
-    """What the solutions at several models share."""
-
-    target: Target
-    solver: Solver
-    control: Control
-    found: Solution | None
-
-
-def _solved(at: _At, model: Model) -> tuple[Problem, Solution]:
+def _solved(at: tuple[Target, Solver, Control, Solution | None], model: Model) -> tuple[Problem, Solution]:
     """Return problem and solution at a model that was chosen, which know nothing of those at others.
 
     It is solved from the prior, or from where a search was, or as it came there. What a search has solved is solved
-    once more from its own solution.
+    once more from its own solution, the last of ``at``, which are the same for all.
     """
-    target, solver, control = at.target.apart(), at.solver, at.control
+    shared, solver, control, found = at
+    target = shared.apart()
     problem = target.problem_at(model, solver)
     try:
         return problem, solver.solve(problem, control)
     except (ConvergenceError, NotPositiveDefiniteError) as reason:
-        if at.found is not None:
+        if found is not None:
             with suppress(*NO_SOLUTION):
-                return problem, solver.solve(problem, control, at.found)
+                return problem, solver.solve(problem, control, found)
         begin, end = target.start, target.free_logarithms(model)
         last: Solution | None = None
         try:

@@ -25,6 +25,7 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
+from scipy.linalg import hadamard
 
 from bayesgp_mf.errors import ConvergenceError, ConvergenceWarning, warn
 from bayesgp_mf.hyper.objective import Objective
@@ -270,9 +271,7 @@ def factorial(p: int) -> Array:
     earlier ones, which makes those of [3]_: 1, 2, 4, 8, 15, 16, 32, 51, ...
     """
     indices = _walsh_indices(p)
-    return np.array(
-        [[1.0 - 2.0 * ((run & index).bit_count() % 2) for index in indices] for run in range(_runs(indices))]
-    )
+    return np.asarray(hadamard(_runs(indices), dtype=np.int8)[:, indices], dtype=np.float64)
 
 
 def _runs(indices: list[int]) -> int:

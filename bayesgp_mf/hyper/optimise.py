@@ -207,28 +207,27 @@ def uphill(
 
 
 def _warn(objective: Objective, best: Run, lost: int, starts: int) -> None:
-    noun = objective.score.noun
-    messages: list[tuple[str, type[UserWarning]]] = []
+    search, reason = f"the search for the highest {objective.score.noun}", objective.last_failure
+    without, messages = "of the search the equations had no solution", list[str]()
     of_bounds = describe_bounds(objective, best.end)
     if of_bounds is not None:
-        messages.append((of_bounds, BoundWarning))
+        warn(of_bounds, BoundWarning)
     if not objective.target.priors and objective.says_nothing(best.end):
-        text = f"the search for the highest {noun} ended where the variance of the kernel is so small that it says "
-        text += "nothing of the targets. Either they hang on no input, or the search started too far off: start "
-        text += "at length scales "
-        messages.append((f"{text}near the spread of the inputs, and a variance near one.", ConvergenceWarning))
+        messages.append(
+            f"{search} ended where the variance of the kernel is so small that it says nothing of the targets. Either "
+            "they hang on no input, or the search started too far off: start at length scales near the spread of the "
+            "inputs, and a variance near one."
+        )
     if not best.success:
-        text = f"the search for the highest {noun} did not finish: {best.message}. "
-        messages.append((f"{text}The hyperparameters are the best it found.", ConvergenceWarning))
+        messages.append(f"{search} did not finish: {best.message}. The hyperparameters are the best it found.")
     if best.n_failures:
-        text = f"at {best.n_failures} of {best.n_evaluations} points of the search the equations had no solution; "
-        reason = f"The last reason: {objective.last_failure}"
-        messages.append((f"{text}the search turned back there. {reason}", ConvergenceWarning))
+        which = f"at {best.n_failures} of {best.n_evaluations} points"
+        messages.append(f"{which} {without}; the search turned back there. The last reason: {reason}")
     if lost:
-        text = f"at {lost} of {starts} starts of the search the equations had no solution; it went on from the others. "
-        messages.append((f"{text}The last reason: {objective.last_failure}", ConvergenceWarning))
-    for text, category in messages:
-        warn(text, category)
+        which = f"at {lost} of {starts} starts"
+        messages.append(f"{which} {without}; it went on from the others. The last reason: {reason}")
+    for text in messages:
+        warn(text, ConvergenceWarning)
 
 
 def outward_of(target: Target, end: Array) -> Array:
