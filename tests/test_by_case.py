@@ -281,7 +281,7 @@ with np.errstate(divide="ignore"):
     ("options", "message"),
     [
         ({"weights": -WEIGHTS}, "weights must be >= 0, got -1 at index 0"),
-        ({"weights": 0.0 * WEIGHTS}, "weights are all zero"),
+        ({"weights": 0.0 * WEIGHTS}, "weights must not all be zero"),
         ({"weights": WEIGHTS[:4]}, r"weights must have shape \(9,\).*got \(4,\)"),
         ({"weights": np.r_[np.nan, WEIGHTS[1:]]}, "weights must be finite"),
         ({"weights": 2.0}, r"np\.full\(9, weights\)"),

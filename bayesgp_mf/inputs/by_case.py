@@ -33,24 +33,27 @@ def as_offset(offset: Any, X: Any, n: int, rows: str = "X") -> Array | None:
     return values
 
 
-def as_weights(weights: Any, X: Any, n: int) -> Array | None:
-    """Return weights ``(n,)`` of the cases of X, or None, or raise a ValueError that says what is wrong."""
-    X, weights = as_pandas("X", X), as_pandas("weights", weights)
-    values = _of_cases("weights", weights, X, n, "X")
+def as_weights(weights: Any, X: Any, n: int, name: str = "weights") -> Array | None:
+    """Return weights ``(n,)`` of the cases of X, or None, or raise a ValueError that says what is wrong.
+
+    ``name`` is that of the argument.
+    """
+    X, weights = as_pandas("X", X), as_pandas(name, weights)
+    values = _of_cases(name, weights, X, n, "X")
     if values is None:
         return None
     where = partial(place, X if hasattr(X, "columns") else weights)
-    check_finite("weights", values, "Give a weight of 0 to a case that is to say nothing.", where)
+    check_finite(name, values, "Give a weight of 0 to a case that is to say nothing.", where)
     (negative,) = np.nonzero(values < 0)
     if negative.size:
         first = int(negative[0])
         raise ValueError(
-            f"weights must be >= 0, got {values[first]:g} {where((first,))} ({negative.size} such cases). A weight of "
+            f"{name} must be >= 0, got {values[first]:g} {where((first,))} ({negative.size} such cases). A weight of "
             "0 leaves a case out."
         )
     if not values.any():
         raise ValueError(
-            "weights are all zero, so that no case says anything. Give at least one case a weight above 0."
+            f"{name} must not all be zero: then no case says anything. Give at least one case a weight above 0."
         )
     return values
 

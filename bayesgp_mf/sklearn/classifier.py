@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_is_fitted, column_or_1d
+from sklearn.utils.validation import column_or_1d
 
 from bayesgp_mf.inputs.labels import check_no_missing
 from bayesgp_mf.likelihoods import MultinomialProbit, Probit, Softmax
@@ -141,7 +141,6 @@ class GPClassifier(ClassifierMixin, GPEstimator):  # type: ignore[misc]  # sciki
 
     def predict_proba(self, X: Any) -> Array:
         """Return the probabilities ``(m, C)`` of the classes at new cases, in the order of ``classes_``."""
-        check_is_fitted(self)
         proba = self._learned("predict_proba").predict_proba(self._new(X))
         return proba if proba.ndim == 2 else np.column_stack([1.0 - proba, proba])
 
@@ -152,9 +151,7 @@ class GPClassifier(ClassifierMixin, GPEstimator):  # type: ignore[misc]  # sciki
 
     def predict(self, X: Any) -> NDArray[Any]:
         """Return the most probable label ``(m,)`` of each new case."""
-        check_is_fitted(self)
-        labels: NDArray[Any] = self.classes_[np.argmax(self.predict_proba(X), axis=1)]
-        return labels
+        return self._as_given(np.argmax(self.predict_proba(X), axis=1))
 
     def _as_given(self, targets: NDArray[Any]) -> NDArray[Any]:
         labels: NDArray[Any] = self.classes_[targets.astype(np.intp)]

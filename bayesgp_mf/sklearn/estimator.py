@@ -5,6 +5,7 @@ from __future__ import annotations
 import abc
 import math
 from collections.abc import Callable, Collection, Mapping
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar, Self, TypeVar, cast
 
 import numpy as np
@@ -25,6 +26,7 @@ from bayesgp_mf.inference.inducing import Inducing
 from bayesgp_mf.inference.problem import check_likelihood
 from bayesgp_mf.inference.solution import Control
 from bayesgp_mf.inference.solver import Solver
+from bayesgp_mf.inputs.by_case import as_weights
 from bayesgp_mf.inputs.frames import as_pandas
 from bayesgp_mf.inputs.groups import as_inputs_of, holds_text, levels_of
 from bayesgp_mf.inputs.options import FORMER, as_kernel, as_names, check_positive_integers, naming_absent
@@ -55,43 +57,26 @@ _SPREADS = {"lengthscale": SPREAD, "noise_variance": 1.0}
 M = TypeVar("M", bound=Callable[..., Any])
 
 
+@dataclass(eq=False, repr=False)
 class GPEstimator(BaseEstimator, abc.ABC):  # type: ignore[misc]  # scikit-learn has no types
     """A Gaussian process with scikit-learn's face; `GPClassifier` and `GPRegressor` are the two there are."""
 
-    _fitted: Fitted
-    _idata: Container | None
+    kernel: Any = None
+    likelihood: Likelihood | None = None
+    _: KW_ONLY
+    method: MethodName | Solver | None = None
+    hyper: HyperName | Strategy | None = "evidence"
+    priors: Mapping[str, Prior] | None = None
+    bounds: Mapping[str, tuple[float, float]] | None = None
+    fixed: Collection[str] = ()
+    inducing: int | ArrayLike | Inducing | None = None
+    control: Control | None = None
+    budget: int | None = 200
+    draws: int = 250
+    random_state: Any = None
+
     _variance: ClassVar[float]
     """Of the latent function of a default kernel, at the start."""
-
-    @naming_absent(FORMER)
-    def __init__(
-        self,
-        kernel: Any = None,
-        likelihood: Likelihood | None = None,
-        *,
-        method: MethodName | Solver | None = None,
-        hyper: HyperName | Strategy | None = "evidence",
-        priors: Mapping[str, Prior] | None = None,
-        bounds: Mapping[str, tuple[float, float]] | None = None,
-        fixed: Collection[str] = (),
-        inducing: int | ArrayLike | Inducing | None = None,
-        control: Control | None = None,
-        budget: int | None = 200,
-        draws: int = 250,
-        random_state: Any = None,
-    ) -> None:
-        self.kernel = kernel
-        self.likelihood = likelihood
-        self.method = method
-        self.hyper = hyper
-        self.priors = priors
-        self.bounds = bounds
-        self.fixed = fixed
-        self.inducing = inducing
-        self.control = control
-        self.budget = budget
-        self.draws = draws
-        self.random_state = random_state
 
     def set_params(self, **params: Any) -> Self:
         """Set parameters, those of the kernel too, such as ``kernel__lengthscale=2.0``.
@@ -193,7 +178,7 @@ class GPEstimator(BaseEstimator, abc.ABC):  # type: ignore[misc]  # scikit-learn
 
     def _keep(self, fitted: Fitted) -> None:
         self._fitted = fitted
-        self._idata = None  # draws of an earlier fit are none of this one
+        self._idata: Container | None = None  # draws of an earlier fit are none of this one
 
     def _new(self, X: Any) -> Array:
         """Return new inputs as numbers ``(m, d)``, checked against those of the fit."""
@@ -216,7 +201,8 @@ class GPEstimator(BaseEstimator, abc.ABC):  # type: ignore[misc]  # scikit-learn
         self._seed = _seed(self.random_state)
         if sample_weight is None:
             return X, y, None
-        weights = _as_weights(sample_weight, len(X))
+        given = np.full(len(X), sample_weight) if np.ndim(sample_weight) == 0 else sample_weight
+        weights: Any = as_weights(given, X, len(X), "sample_weight")
         some = weights > 0
         X = X.iloc[some] if isinstance(X, pd.DataFrame) else X[some]
         return X, y[some], None if np.all(weights[some] == 1.0) else weights[some]
@@ -334,6 +320,9 @@ class GPEstimator(BaseEstimator, abc.ABC):  # type: ignore[misc]  # scikit-learn
         return X if names is None else pd.DataFrame(X, index, names)
 
 
+GPEstimator.__init__ = naming_absent(FORMER)(GPEstimator.__init__)  # type: ignore[method-assign]
+
+
 def is_streamed(model: GPEstimator) -> bool:
     """Tell whether there is a ``partial_fit``, or raise an AttributeError that says which parameter it is not for."""
     solver = None if model.method is None else get_method(model.method)
@@ -351,20 +340,6 @@ def is_streamed(model: GPEstimator) -> bool:
 def where_streamed(method: M) -> M:
     """Make a method be there only where the parameters are those of a stream."""
     return cast(M, available_if(is_streamed)(method))
-
-
-def _as_weights(sample_weight: Any, n: int) -> Array:
-    """Return the weights ``(n,)`` of cases, or raise a ValueError."""
-    weights = np.asarray(as_pandas("sample_weight", sample_weight), dtype=np.float64)
-    if weights.shape == ():
-        weights = np.full(n, float(weights))
-    if weights.shape != (n,):
-        raise ValueError(f"sample_weight must have shape ({n},), one for each case, got {weights.shape}.")
-    if not np.all(np.isfinite(weights)) or np.any(weights < 0):
-        raise ValueError("sample_weight must be finite and not negative. Leave those cases out, or weigh them 0.")
-    if not weights.any():
-        raise ValueError("sample_weight is zero for all cases, which leaves none to learn from.")
-    return weights
 
 
 def _seed(random_state: Any) -> int:

@@ -2,30 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 from sklearn.base import RegressorMixin
-from sklearn.utils.validation import check_is_fitted
 
 from bayesgp_mf.errors import UndefinedQuantityError
-from bayesgp_mf.hyper import HyperName, Prior, Strategy
-from bayesgp_mf.inference.inducing import Inducing
 from bayesgp_mf.inference.problem import check_scale
-from bayesgp_mf.inference.solution import Control
-from bayesgp_mf.inference.solver import Solver
 from bayesgp_mf.inputs.labels import as_real_targets
 from bayesgp_mf.inputs.options import FORMER, naming_absent
-from bayesgp_mf.likelihoods import Gaussian, Likelihood
-from bayesgp_mf.methods import MethodName
+from bayesgp_mf.likelihoods import Gaussian
 from bayesgp_mf.sklearn.estimator import NOISE, SIGNAL, GPEstimator, where_streamed
 
 LARGEST_TARGET = 1e150
 """In absolute value, of targets that are normalised: their squares are numbers."""
 
 
+@dataclass(eq=False, repr=False)
 class GPRegressor(RegressorMixin, GPEstimator):  # type: ignore[misc]  # scikit-learn has no types
     r"""Gaussian-process regression for scikit-learn: real targets, also with outliers, and counts.
 
@@ -83,39 +78,7 @@ class GPRegressor(RegressorMixin, GPEstimator):  # type: ignore[misc]  # scikit-
 
     _variance = SIGNAL
 
-    @naming_absent(FORMER)
-    def __init__(
-        self,
-        kernel: Any = None,
-        likelihood: Likelihood | None = None,
-        *,
-        normalize_y: bool | None = None,
-        method: MethodName | Solver | None = None,
-        hyper: HyperName | Strategy | None = "evidence",
-        priors: Mapping[str, Prior] | None = None,
-        bounds: Mapping[str, tuple[float, float]] | None = None,
-        fixed: Collection[str] = (),
-        inducing: int | ArrayLike | Inducing | None = None,
-        control: Control | None = None,
-        budget: int | None = 200,
-        draws: int = 250,
-        random_state: Any = None,
-    ) -> None:
-        super().__init__(
-            kernel,
-            likelihood,
-            method=method,
-            hyper=hyper,
-            priors=priors,
-            bounds=bounds,
-            fixed=fixed,
-            inducing=inducing,
-            control=control,
-            budget=budget,
-            draws=draws,
-            random_state=random_state,
-        )
-        self.normalize_y = normalize_y
+    normalize_y: bool | None = field(default=None, kw_only=True)
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Fit to cases with targets.
@@ -182,7 +145,6 @@ class GPRegressor(RegressorMixin, GPEstimator):  # type: ignore[misc]  # scikit-
         UndefinedQuantityError
             If a target has no mean, or no variance, under the likelihood: a `StudentT` with ``df`` of at most 1, or 2.
         """
-        check_is_fitted(self)
         if return_std and return_cov:
             raise ValueError("return_std and return_cov are two answers: ask for one of them.")
         fitted, X = self._learned("predict"), self._new(X)
@@ -229,6 +191,9 @@ class GPRegressor(RegressorMixin, GPEstimator):  # type: ignore[misc]  # scikit-
         if not likelihood.is_real:
             raise ValueError(f"GPRegressor is for real targets, and {likelihood!r} has classes. Use GPClassifier.")
         return likelihood
+
+
+GPRegressor.__init__ = naming_absent(FORMER)(GPRegressor.__init__)  # type: ignore[method-assign]
 
 
 def _defined(what: str, values: Any) -> Any:
