@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, ClassVar, Literal
+from typing import Any
 
 import numpy as np
 import pymc as pm
@@ -15,8 +15,16 @@ from bayesgp_mf.kernels import Kernel
 from bayesgp_mf.pymc.graph import FloatOp
 from bayesgp_mf.types import Array
 
-Verb = Literal["gram", "cross", "diag"]
-"""Methods of a kernel that return covariances; the method ``verb_vjp`` pulls a derivative in these back."""
+_DIMENSIONS = {
+    "gram": (2,),
+    "cross": (2, 2),
+    "diag": (2,),
+    "gram_vjp": (2, 2),
+    "cross_vjp": (2, 2, 2),
+    "diag_vjp": (2, 1),
+    "inputs_vjp": (2, 2, 2),
+}
+"""Methods of a kernel, and the dimensions of what each takes: inputs, and behind them a derivative to pull back."""
 
 
 def kernel_to_pymc(kernel: Kernel, **parameters: Any) -> KernelCovariance:
@@ -185,119 +193,80 @@ class KernelCovariance(OfAnyInputs):
     def full(self, X: Any, Xs: Any = None) -> Variable:
         """Return the covariances ``(n, n)`` of inputs ``(n, d)``, or ``(n, m)`` with others ``(m, d)``."""
         if Xs is None:
-            return Covariances(self.kernel, self._names, "gram")(X, *self._tensors)
-        return Covariances(self.kernel, self._names, "cross")(X, Xs, *self._tensors)
+            return AtKernel(self.kernel, self._names, "gram")(X, *self._tensors)
+        return AtKernel(self.kernel, self._names, "cross")(X, Xs, *self._tensors)
 
     def diag(self, X: Any) -> Variable:
         """Return the variances ``(n,)`` at inputs ``(n, d)``."""
-        return Covariances(self.kernel, self._names, "diag")(X, *self._tensors)
+        return AtKernel(self.kernel, self._names, "diag")(X, *self._tensors)
 
     def __repr__(self) -> str:
         return f"KernelCovariance({self.kernel!r}, {', '.join(self._names)})"
 
 
 class AtKernel(FloatOp):
-    """What operations on a kernel share: some inputs, perhaps a derivative to pull back, and random parameters."""
+    """What a method of a kernel returns, as an operation of its arguments and of the parameters that are random.
 
-    __props__: tuple[str, ...] = ("kernel", "names", "verb")
-    arguments: ClassVar[dict[Verb, tuple[int, ...]]]  # dimensions of what comes before the parameters
+    Covariances can be differentiated: a method ``..._vjp`` has the derivative in the parameters, or in the second of
+    two inputs, given that in the covariances, which is its last argument.
+    """
 
-    def __init__(self, kernel: Kernel, names: tuple[str, ...], verb: Verb) -> None:
-        self.kernel, self.names, self.verb = kernel, names, verb
+    __props__: tuple[str, ...] = ("kernel", "names", "method")
+
+    def __init__(self, kernel: Kernel, names: tuple[str, ...], method: str) -> None:
+        self.kernel, self.names, self.method = kernel, names, method
+        self._dimensions = _DIMENSIONS[method]
 
     def _check(self, tensors: list[Variable]) -> None:
         """Raise a ValueError if inputs ``(n, d)``, or what is to be pulled back, have another number of dimensions."""
-        for tensor, ndim in zip(tensors, self.arguments[self.verb], strict=False):
+        for tensor, ndim in zip(tensors, self._dimensions, strict=False):
             if tensor.type.ndim != ndim:
                 raise ValueError(
                     f"X must be a matrix with a row for each case, got {tensor.type.ndim} dimensions. If a vector is "
                     "the one input of all cases, pass X[:, None]."
                 )
 
+    def _output_shapes(self, shapes: Sequence[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
+        count = len(self._dimensions)
+        if self.method == "inputs_vjp":
+            return [shapes[1]]
+        if self.method.endswith("_vjp"):
+            return list(shapes[count:])
+        cases = [shape[0] for shape in shapes[:count]]
+        return [tuple(2 * cases if self.method == "gram" else cases)]
+
     def _results(self, *inputs: Array) -> Sequence[Array]:
         """Return what the kernel says at these parameters."""
-        count = len(self.arguments[self.verb])
+        count = len(self._dimensions)
         arrays, values = inputs[:count], dict(zip(self.names, inputs[count:], strict=True))
-        allowed = all(np.all(np.isfinite(value) & (value > 0.0)) for value in values.values())
         try:
             kernel = self.kernel.replace(**values) if values else self.kernel
         except ValueError:
-            if allowed:  # so it is the shape
+            if all(np.all(np.isfinite(value) & (value > 0.0)) for value in values.values()):  # so it is the shape
                 raise
-            kernel = None
+            # nothing depends on covariances whose density was taken for zero
+            nothing = self.method.endswith("_vjp") and not np.any(arrays[-1])
+            return [np.full(s, 0.0 if nothing else np.nan) for s in self._output_shapes([x.shape for x in inputs])]
         with np.errstate(all="ignore"):  # far out something may overflow; what comes of it is checked by who asked
-            return self._outside(arrays, values) if kernel is None else self._inside(kernel, arrays)
-
-    def _inside(self, kernel: Kernel, arrays: Sequence[Array]) -> list[Array]:
-        raise NotImplementedError
-
-    def _outside(self, arrays: Sequence[Array], values: Mapping[str, Array]) -> list[Array]:
-        """Return what holds where a parameter is outside of its domain."""
-        raise NotImplementedError
-
-
-class Covariances(AtKernel):
-    """The covariances of a kernel, ``verb``, as a differentiable operation of inputs and parameters."""
-
-    arguments: ClassVar[dict[Verb, tuple[int, ...]]] = {"gram": (2,), "cross": (2, 2), "diag": (2,)}
-
-    def _output_shapes(self, shapes: Sequence[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
-        cases = [shape[0] for shape in shapes[: len(self.arguments[self.verb])]]
-        return [tuple(2 * cases if self.verb == "gram" else cases)]
-
-    def _inside(self, kernel: Kernel, arrays: Sequence[Array]) -> list[Array]:
-        return [getattr(kernel, self.verb)(*arrays)]
-
-    def _outside(self, arrays: Sequence[Array], values: Mapping[str, Array]) -> list[Array]:
-        return [np.full(self._output_shapes([array.shape for array in arrays])[0], np.nan)]
+            found = getattr(kernel, self.method)(*arrays)
+        return [found[name] for name in self.names] if isinstance(found, dict) else [found]
 
     def pullback(self, inputs: Sequence[Variable], outputs: Sequence[Variable], cotangents: Sequence[Variable]) -> Any:
         """Return the derivatives in inputs and parameters, given that in the covariances.
 
         Those that are not asked for have no part in the graph, and need not be known.
         """
-        count = len(self.arguments[self.verb])
+        if self.method.endswith("_vjp"):
+            raise NotImplementedError("covariances can be differentiated once: a kernel has no second derivatives.")
+        count = len(self._dimensions)
         arrays, values, bar = inputs[:count], inputs[count:], cotangents[0]
-        if self.verb == "gram":
+        if self.method == "gram":
             bar = 0.5 * (bar + bar.T)
-        of_values = PulledBack(self.kernel, self.names, self.verb)(*arrays, bar, *values, return_list=True)
-        move = Moved(self.kernel, self.names, "cross")
-        if self.verb == "cross":
+        of_values = AtKernel(self.kernel, self.names, f"{self.method}_vjp")(*arrays, bar, *values, return_list=True)
+        move = AtKernel(self.kernel, self.names, "inputs_vjp")
+        if self.method == "cross":
             first, second = arrays
             return [move(second, first, bar.T, *values), move(first, second, bar, *values), *of_values]
         (X,) = arrays
-        square = bar if self.verb == "gram" else pt.diag(bar)
+        square = bar if self.method == "gram" else pt.diag(bar)
         return [2.0 * move(X, X, square, *values), *of_values]
-
-
-class PulledBack(AtKernel):
-    """The derivatives in the parameters, given that in what ``verb`` returns, which stands behind the inputs."""
-
-    arguments: ClassVar[dict[Verb, tuple[int, ...]]] = {"gram": (2, 2), "cross": (2, 2, 2), "diag": (2, 1)}
-
-    def _output_shapes(self, shapes: Sequence[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
-        return list(shapes[len(self.arguments[self.verb]) :])
-
-    def _inside(self, kernel: Kernel, arrays: Sequence[Array]) -> list[Array]:
-        gradient = getattr(kernel, f"{self.verb}_vjp")(*arrays)
-        return [gradient[name] for name in self.names]
-
-    def _outside(self, arrays: Sequence[Array], values: Mapping[str, Array]) -> list[Array]:
-        # nothing depends on covariances whose density was taken for zero
-        slope = np.nan if np.any(arrays[-1]) else 0.0
-        return [np.full(value.shape, slope) for value in values.values()]
-
-
-class Moved(AtKernel):
-    """The derivative in the second of two inputs, given that in their covariances, which stands behind them."""
-
-    arguments: ClassVar[dict[Verb, tuple[int, ...]]] = {"cross": (2, 2, 2)}
-
-    def _output_shapes(self, shapes: Sequence[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
-        return [shapes[1]]
-
-    def _inside(self, kernel: Kernel, arrays: Sequence[Array]) -> list[Array]:
-        return [kernel.inputs_vjp(*arrays)]
-
-    def _outside(self, arrays: Sequence[Array], values: Mapping[str, Array]) -> list[Array]:
-        return [np.full(arrays[1].shape, np.nan if np.any(arrays[-1]) else 0.0)]
