@@ -39,9 +39,11 @@ def check_shapes(groups: Mapping[str, xr.Dataset]) -> None:
 
     Nothing is read for it. There is a MemoryError if a fit of as many cases would not fit into this machine.
     """
-    fit, data = groups["fit"], {"y": groups["observed_data"]["y"], "X": groups["constant_data"]["X"]}
-    data |= {name: groups["constant_data"][name] for name in BY_CASE if name in groups["constant_data"]}
-    n, several_classes = fit.sizes["obs_id"], "class" in fit.sizes
+    fit, data = groups["fit"], dict[str, xr.DataArray]()
+    if "observed_data" in groups:  # else of a table in parts, whose cases are elsewhere
+        data = {"y": groups["observed_data"]["y"], "X": groups["constant_data"]["X"]}
+        data |= {name: groups["constant_data"][name] for name in BY_CASE if name in groups["constant_data"]}
+    n, several_classes = fit.sizes["obs_id"] if data else 0, "class" in fit.sizes
     with_node = [name for name in ("alpha", "n_iterations", "residual") if name in fit and "node" in fit[name].dims]
     lead = ("node",) if len(with_node) > 1 else ()  # most decide, so that the one that was changed is named
     if lead and "node_weight" not in fit:
@@ -55,7 +57,7 @@ def check_shapes(groups: Mapping[str, xr.Dataset]) -> None:
         if variable.dtype.kind not in "biuf":
             raise ValueError(f"{name} must hold numbers, and has the type {variable.dtype}")
         dims = dims if name in _OF_ALL_SETTINGS or not in_fit else (*lead, *dims)
-        sizes = {"obs_id": n, "obs_id_other": n}
+        sizes = {"obs_id": n, "obs_id_other": n, "inducing_other": fit.sizes.get("inducing")}
         expected = tuple(sizes.get(dim, variable.sizes.get(dim)) for dim in dims)
         if variable.dims != dims or variable.shape != expected:
             raise ValueError(
@@ -76,11 +78,12 @@ def check_fits_memory(variables: Iterable[xr.DataArray]) -> None:
 def check_values(groups: Mapping[str, xr.Dataset], model: Model) -> None:
     """Raise a ValueError if numbers are not finite, classes not those of labels, or a parameter is said to be two."""
     fit = groups["fit"]
-    for group, names in _FINITE.items():
-        for name in names:
-            if name in groups[group] and not np.all(np.isfinite(groups[group][name].values)):
+    for group, dataset in groups.items():
+        for name in _FINITE[group]:
+            if name in dataset and not np.all(np.isfinite(dataset[name].values)):
                 raise ValueError(f"{name} in the group {group} must be finite")
-    _check_classes(groups, model.likelihood)
+    if "observed_data" in groups:
+        _check_classes(groups, model.likelihood)
     statuses = [status.name for status in Status]
     if fit.attrs["status"] not in statuses:
         raise ValueError(f"status must be one of {statuses}, and is {fit.attrs['status']!r}")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Mapping
 from hashlib import blake2b
 from typing import Any
 
@@ -44,7 +44,7 @@ def is_sealed(variable: xr.DataArray) -> bool:
 
 def with_checksums(groups: Mapping[str, xr.Dataset]) -> dict[str, xr.Dataset]:
     """Return the groups of a container with a checksum of each field, in an attribute of ``fit``."""
-    found = {name: read() for name, read in _fields(groups)}
+    found = {name: checksum(values) for name, (values, _) in _fields(groups).items()}
     found[_ALL] = _of_all(found)
     return {**groups, "fit": groups["fit"].assign_attrs({ATTRIBUTE: json.dumps(found)})}
 
@@ -58,12 +58,12 @@ def check_unchanged(groups: Mapping[str, xr.Dataset]) -> bool:
     if written is None:
         return False
     saved = _parsed(written)
-    now = dict(_fields(groups))
+    now = _fields(groups)
     if missing := [name for name in saved if name not in now]:
         raise ValueError(f"{_listed(missing)} is missing")
-    if changed := [name for name in saved if now[name]() != saved[name]]:
+    if changed := [name for name in saved if checksum(now[name][0]) != saved[name]]:
         raise ValueError(f"{_listed(changed)} was changed since it was written")
-    if added := [name for name in _of_a_fit(groups) if name not in saved]:
+    if added := [name for name, (_, has_meaning) in now.items() if has_meaning and name not in saved]:
         raise ValueError(f"{_listed(added)} was added since it was written, under a name that means something here")
     return True
 
@@ -79,28 +79,20 @@ def _parsed(written: object) -> dict[str, Any]:
     raise ValueError(f"the attribute {ATTRIBUTE} of the group fit was changed since it was written")
 
 
-def _fields(groups: Mapping[str, xr.Dataset]) -> Iterator[tuple[str, Callable[[], str]]]:
-    """Go through names of fields, and how to get the checksum of each; those along draws are left out."""
+def _fields(groups: Mapping[str, xr.Dataset]) -> dict[str, tuple[NDArray[Any], bool]]:
+    """Return fields by name, and whether each would be taken for part of a fit; those along draws are left out."""
+    found = dict[str, tuple[NDArray[Any], bool]]()
     for group in (name for name in GROUPS if name in groups):  # without cases there are no targets
-        dataset = groups[group]
-        for name, variable in dataset.data_vars.items():
+        for name, variable in groups[group].data_vars.items():
             if not set(SAMPLE_DIMS) & set(variable.dims):
-                yield f"{name} in the group {group}", lambda variable=variable: checksum(variable.values)  # type: ignore[misc]
-    features = groups["constant_data"].coords
-    if "feature" in features:
-        yield "feature in the group constant_data", lambda: checksum(features["feature"].values)
+                found[f"{name} in the group {group}"] = variable.values, has_a_meaning(group, str(name))
+    if "feature" in groups["constant_data"].coords:
+        found["feature in the group constant_data"] = groups["constant_data"]["feature"].values, False
     for name, value in groups["fit"].attrs.items():
         if name != ATTRIBUTE:
-            yield f"the attribute {name} of the group fit", lambda value=value: checksum(np.array(str(value)))  # type: ignore[misc]
-
-
-def _of_a_fit(groups: Mapping[str, xr.Dataset]) -> Iterator[str]:
-    """Go through the names of fields that would be taken for part of a fit, as `_fields` gives them."""
-    for group in (name for name in GROUPS if name in groups):
-        names = (str(name) for name in groups[group].data_vars)
-        yield from (f"{name} in the group {group}" for name in names if has_a_meaning(group, name))
-    attributes = (name for name in groups["fit"].attrs if has_a_meaning("fit", name, is_attribute=True))
-    yield from (f"the attribute {name} of the group fit" for name in attributes)
+            has_meaning = has_a_meaning("fit", str(name), is_attribute=True)
+            found[f"the attribute {name} of the group fit"] = np.array(str(value)), has_meaning
+    return found
 
 
 def _of_all(checksums: Mapping[str, str]) -> str:

@@ -9,31 +9,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import numpy as np
 import xarray as xr
 
-from bayesgp_mf.container.checksums import check_unchanged
-from bayesgp_mf.container.groups import Container, get_group, group_names
-from bayesgp_mf.container.layout import CASES, SAMPLE_DIMS, Layout, check_parameter_names, variable_dims
+from bayesgp_mf.container.groups import Container
+from bayesgp_mf.container.layout import CASES, SAMPLE_DIMS, Layout, check_parameter_names
 from bayesgp_mf.container.quality import quality_of_fit
-from bayesgp_mf.container.stored import (
-    DAMAGED,
-    describe_likelihood,
-    evidence_of_fit,
-    info_of,
-    kernel_of,
-    likelihood_of,
-    method_of,
-    model_attrs,
-    names_of,
-    refused_as,
-    stored_evidence,
-    stored_info,
-)
+from bayesgp_mf.container.stored import describe_likelihood, model_attrs, stored_evidence, stored_info
 from bayesgp_mf.container.write import sealed_container
-from bayesgp_mf.errors import Status
 from bayesgp_mf.inference.problem import Problem
 from bayesgp_mf.inference.solution import Evidence, Info, Solution
 from bayesgp_mf.inference.solver import Solver
@@ -44,9 +28,6 @@ from bayesgp_mf.matrices.inducing import inducing_gram
 from bayesgp_mf.processes.single import Posterior
 from bayesgp_mf.solvers.meanfield import tap
 from bayesgp_mf.types import Array
-
-_READ = ("fit", "constant_data")
-_ON_INDUCING = ("inducing_input", "inducing_weight", "inducing_factor")
 
 
 def gradient_name(name: str) -> str:
@@ -131,44 +112,3 @@ def check_has_cases(fit: xr.Dataset, what: str) -> None:
     """Raise an UndefinedQuantityError if a container has nothing of each case, which ``what`` is of."""
     if is_in_parts(fit):
         raise without_cases(what)
-
-
-def read_parts(idata: Container, fit: xr.Dataset, kernel: Any, likelihood: Likelihood | None, method: Any) -> Posterior:
-    """Return the posterior of a container of a fit to a table in parts; see `read.from_container`."""
-    with refused_as(DAMAGED):
-        if missing := [name for name in _READ if name not in group_names(idata)]:
-            raise ValueError(f"the group {missing[0]} is missing")
-        groups = {name: get_group(idata, name).compute() for name in _READ}
-        if not check_unchanged(groups):
-            raise ValueError("it has no checksums")
-        _check_shapes(groups["fit"])
-    fit = groups["fit"]
-    names = names_of(groups["constant_data"]["feature"].values)
-    found = kernel_of(fit, kernel, names)
-    known = likelihood_of(fit, likelihood, found)
-    solver = method_of(fit, known, method)
-    with refused_as(DAMAGED if kernel is None else "kernel is not the one that was fitted: {}. Pass that one."):
-        for name, value in found.params.items():
-            if not np.array_equal(fit[name].values, value):
-                raise ValueError(f"{name} is {fit[name].values.tolist()}, and of the kernel {value.tolist()}")
-        on_inducing = [fit[name].values for name in _ON_INDUCING]
-        info = info_of(fit, fit.attrs, fit.sizes["inducing"])
-        return posterior_in_parts(found, known, on_inducing, evidence_of_fit(fit), info, names, solver)
-
-
-def _check_shapes(fit: xr.Dataset) -> None:
-    """Raise a ValueError if what predictions need has another shape than it must have, or is not finite."""
-    rank = fit.sizes["inducing"]
-    for name in _ON_INDUCING:
-        values = fit[name]
-        if values.dims != variable_dims(name, several_classes=False) or set(values.shape[:2]) - {
-            rank,
-            fit.sizes["feature"],
-        }:
-            raise ValueError(f"{name} has the dimensions {dict(values.sizes)}")
-        if values.dtype.kind != "f" or not np.all(np.isfinite(values.values)):
-            raise ValueError(f"{name} must hold finite numbers")
-    if fit["inducing_factor"].shape != (rank, rank) or np.any(np.diag(fit["inducing_factor"].values) <= 0):
-        raise ValueError("inducing_factor must be square, and on its diagonal positive")
-    if fit.attrs["status"] not in [status.name for status in Status]:
-        raise ValueError(f"status is {fit.attrs['status']!r}")

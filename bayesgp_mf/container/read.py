@@ -14,7 +14,7 @@ from bayesgp_mf.container.checks import check_mean, check_shapes, check_values
 from bayesgp_mf.container.checksums import GROUPS, check_unchanged
 from bayesgp_mf.container.groups import Container, get_group, group_names, is_stream
 from bayesgp_mf.container.layout import BY_CASE, FORMAT, LOO_OMITTED, stored_parameters
-from bayesgp_mf.container.parts import is_in_parts, read_parts
+from bayesgp_mf.container.parts import is_in_parts, posterior_in_parts
 from bayesgp_mf.container.stored import (
     DAMAGED,
     evidence_of_fit,
@@ -94,27 +94,40 @@ def from_container(
     Kernel, likelihood and method are given if and only if the container does not hold them; the parameters of the
     kernel are those of the container. There is a ValueError if one is missing, not wanted, or another one.
     """
-    fit = fit_group(idata)
-    if is_in_parts(fit):
-        return read_parts(idata, fit, kernel, likelihood, method)
+    in_parts = is_in_parts(fit_group(idata))
+    names = [name for name in GROUPS if name != "observed_data" or not in_parts]
     with refused_as(DAMAGED):
-        if missing := [name for name in GROUPS if name not in group_names(idata)]:
+        if missing := [name for name in names if name not in group_names(idata)]:
             raise ValueError(f"the group {missing[0]} is missing")
-        groups = {name: get_group(idata, name) for name in GROUPS}
+        groups = {name: get_group(idata, name) for name in names}
         check_shapes(groups)
         groups = {name: group.compute() for name, group in groups.items()}  # a file is read once, not entry by entry
-        check_unchanged(groups)
+        if not check_unchanged(groups) and in_parts:
+            raise ValueError("it has no checksums")
         fit = groups["fit"]
     found = kernel_of(fit, kernel, names_of(groups["constant_data"]["feature"].values))
     known = likelihood_of(fit, likelihood, found)
     solver = method_of(fit, known, method)
     message = DAMAGED if kernel is None else "kernel is not the one that was fitted: {}. Pass that one."
-    with refused_as(message), one_thread_if_small(fit.sizes["obs_id"]):
+    with refused_as(message), one_thread_if_small(fit.sizes["inducing" if in_parts else "obs_id"]):
         model = Model(found, known, stored_parameters(fit, found, known))
         check_values(groups, model)
+        if in_parts:
+            return _read_parts(groups, model, solver)
         posterior = _read(groups, model, solver)
         check_mean(posterior, fit)
     return posterior
+
+
+def _read_parts(groups: Mapping[str, xr.Dataset], model: Model, solver: Solver) -> Process:
+    """Return the posterior of a fit to a table in parts."""
+    fit, names = groups["fit"], names_of(groups["constant_data"]["feature"].values)
+    points, weights = _unpadded(fit["inducing_input"].values, "inducing_input"), fit["inducing_weight"].values
+    if not np.all(np.isfinite(weights)):
+        raise ValueError("inducing_weight must hold finite numbers")
+    on_inducing = points, weights, _inverse_factor(fit, len(points))
+    info = info_of(fit, fit.attrs, len(points))
+    return posterior_in_parts(model.kernel, model.likelihood, on_inducing, evidence_of_fit(fit), info, names, solver)
 
 
 def _read(groups: Mapping[str, xr.Dataset], model: Model, solver: Solver) -> Process:
@@ -214,8 +227,13 @@ def _read_correction(node: xr.Dataset, problem: Problem) -> Correction:
         matrix: Any = problem.matrix
         if "inducing_factor" not in node:
             return matrix.sites(1.0 / site_variance)  # type: ignore[no-any-return]
-        inverse_factor = np.asfortranarray(node["inducing_factor"].values[: matrix.rank, : matrix.rank])
-        if not np.all(np.isfinite(inverse_factor)) or np.any(np.diag(inverse_factor) <= 0):
-            raise ValueError("inducing_factor must hold finite numbers, on its diagonal positive ones")
-        return matrix.sites(1.0 / site_variance, inverse_factor)  # type: ignore[no-any-return]
+        return matrix.sites(1.0 / site_variance, _inverse_factor(node, matrix.rank))  # type: ignore[no-any-return]
     return DenseCorrection(node["correction"].values)
+
+
+def _inverse_factor(node: xr.Dataset, rank: int) -> Array:
+    """Return T (M, M), lower triangular, with T'T the posterior covariance of the weights of features."""
+    factor = np.asfortranarray(node["inducing_factor"].values[:rank, :rank])
+    if not np.all(np.isfinite(factor)) or np.any(np.diag(factor) <= 0):
+        raise ValueError("inducing_factor must hold finite numbers, on its diagonal positive ones")
+    return factor

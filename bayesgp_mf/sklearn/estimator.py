@@ -201,7 +201,7 @@ class GPEstimator(BaseEstimator, abc.ABC):  # type: ignore[misc]  # scikit-learn
         self._seed = _seed(self.random_state)
         if sample_weight is None:
             return X, y, None
-        given = np.full(len(X), sample_weight) if np.ndim(sample_weight) == 0 else sample_weight
+        given = np.full(len(X), sample_weight) if np.isscalar(sample_weight) else sample_weight
         weights: Any = as_weights(given, X, len(X), "sample_weight")
         some = weights > 0
         X = X.iloc[some] if isinstance(X, pd.DataFrame) else X[some]
