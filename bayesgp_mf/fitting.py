@@ -24,7 +24,7 @@ from bayesgp_mf.inference.assembly import assemble, assemble_inducing, check_ind
 from bayesgp_mf.inference.inducing import Inducing
 from bayesgp_mf.inference.solution import Control, check_control
 from bayesgp_mf.inference.solver import Solver, traits_of
-from bayesgp_mf.inputs.by_case import as_offset, as_trials, as_weights
+from bayesgp_mf.inputs.by_case import as_offset, as_weights, facts_of_new_cases
 from bayesgp_mf.inputs.frames import as_pandas, kind_of, row_labels
 from bayesgp_mf.inputs.groups import as_inputs_of
 from bayesgp_mf.inputs.inducing import as_inducing, warn_of_groups
@@ -404,9 +404,7 @@ def predict(
     rng, process = as_generator(random_seed), from_container(idata, kernel, likelihood, method)
     kind, table = kind_of(X_new), as_pandas("X_new", X_new)
     new = process.new_inputs(table)
-    check_all_same_cases(X_new=table, offset=offset, trials=trials)
-    given = {"offset": as_offset(offset, table, len(new), "X_new"), "trials": as_trials(trials, table, len(new))}
-    process = with_new_cases(process, {name: values for name, values in given.items() if values is not None})
+    process = with_new_cases(process, facts_of_new_cases(table, len(new), offset, trials))
     levels = as_probabilities("quantiles", quantiles)
     cases = NewCases(new, row_labels("X_new", table), kind)
     return add_predictions(idata, process, cases, draws=draws, rng=rng, corrected=corrected, quantiles=levels)

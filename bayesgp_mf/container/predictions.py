@@ -226,26 +226,24 @@ def set_predictions(
 
 
 def set_draws(
-    idata: Container, observed: str, group: str, name: str, values: NDArray[Any], attrs: dict[str, str] | None = None
+    idata: Container,
+    group: str,
+    name: str,
+    values: NDArray[Any],
+    observed: str | None = None,
+    attrs: dict[str, str] | None = None,
 ) -> None:
-    """Put a value ``(chain, draw, n)`` for each draw and case into a group, in place of a variable of that name.
+    """Put a value for each draw ``(chain, draw)`` into a group, in place of a variable of that name.
 
-    It has the coordinates of the draws in ``posterior``, and of the variable ``observed`` in ``observed_data``.
+    It has the coordinates of the draws in ``posterior``; and with ``observed``, of a value for each case too
+    ``(chain, draw, n)``, those of that variable in ``observed_data``.
     """
-    posterior, cases = get_group(idata, "posterior"), get_group(idata, "observed_data")[observed]
-    template = cases.expand_dims({dim: posterior[dim] for dim in SAMPLE_DIMS})
-    array = xr.DataArray(values, dims=template.dims, coords=template.coords, attrs=attrs)
-    _set_variable(idata, group, name, array)
-
-
-def set_stats(idata: Container, name: str, values: Array) -> None:
-    """Put a number ``(chain, draw)`` for each draw into ``sample_stats``, in place of a variable of that name."""
-    posterior = get_group(idata, "posterior")
-    coords = {dim: posterior[dim] for dim in SAMPLE_DIMS}
-    _set_variable(idata, "sample_stats", name, xr.DataArray(values, dims=SAMPLE_DIMS, coords=coords))
-
-
-def _set_variable(idata: Container, group: str, name: str, array: xr.DataArray) -> None:
+    dims: tuple[Any, ...] = SAMPLE_DIMS
+    coords: dict[Any, Any] = {dim: get_group(idata, "posterior")[dim] for dim in dims}
+    if observed is not None:
+        cases = get_group(idata, "observed_data")[observed]
+        dims, coords = (*dims, *cases.dims), {**coords, **cases.coords}
+    array = xr.DataArray(values, dims=dims, coords=coords, attrs=attrs)
     dataset = get_group(idata, group) if group in group_names(idata) else xr.Dataset()
     # one that is there, as PyMC's joint log-likelihood, may have other dimensions
     set_group(idata, group, dataset.drop_vars(name, errors="ignore").assign({name: array}))

@@ -18,7 +18,7 @@ from bayesgp_mf.container.read import fit_group, from_container
 from bayesgp_mf.errors import UndefinedQuantityError
 from bayesgp_mf.inference.solution import ClassLeaveOneOut
 from bayesgp_mf.inference.solver import Solver
-from bayesgp_mf.inputs.by_case import as_offset, as_trials
+from bayesgp_mf.inputs.by_case import facts_of_new_cases
 from bayesgp_mf.inputs.frames import as_pandas
 from bayesgp_mf.inputs.labels import encode_labels, encode_targets
 from bayesgp_mf.inputs.tables import check_all_same_cases
@@ -275,8 +275,7 @@ def log_predictive_density(
     table = as_pandas("X_new", X_new)
     check_all_same_cases(X_new=table, y_new=y_new, offset=offset, trials=trials)
     X = process.new_inputs(table)
-    given = {"offset": as_offset(offset, table, len(X), "X_new"), "trials": as_trials(trials, table, len(X))}
-    process = with_new_cases(process, {name: values for name, values in given.items() if values is not None})
+    process = with_new_cases(process, facts_of_new_cases(table, len(X), offset, trials))
     t, _ = encode_targets(y_new, len(X), process.parts[0].new_likelihood)
     each = np.array([part.new_likelihood.log_partition(t, *part.latent_at(X)).value for part in process.parts])
     return np.asarray(logsumexp(each, b=process.weights[:, None], axis=0))

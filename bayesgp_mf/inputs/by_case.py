@@ -9,7 +9,7 @@ import numpy as np
 
 from bayesgp_mf.inference.problem import check_finite
 from bayesgp_mf.inputs.frames import as_pandas
-from bayesgp_mf.inputs.tables import as_numbers, check_same_cases, place
+from bayesgp_mf.inputs.tables import as_numbers, check_all_same_cases, check_same_cases, place
 from bayesgp_mf.types import Array
 
 
@@ -58,12 +58,20 @@ def as_weights(weights: Any, X: Any, n: int, name: str = "weights") -> Array | N
     return values
 
 
-def as_trials(trials: Any, X: Any, m: int) -> Array | None:
-    """Return trials ``(m,)`` of new cases, or None; the likelihood says which numbers are trials."""
+def facts_of_new_cases(X_new: Any, m: int, offset: Any, trials: Any) -> dict[str, Array]:
+    """Return what was given of m new cases, ``(m,)`` by name; the likelihood says which numbers are trials.
+
+    Raises
+    ------
+    ValueError
+        If one of them is not of these cases.
+    """
     trials = as_pandas("trials", trials)
     if trials is not None and np.ndim(trials) == 0:
         trials = np.full(m, trials)
-    return _of_cases("trials", trials, X, m, "X_new")
+    check_all_same_cases(X_new=X_new, offset=offset, trials=trials)
+    given = {"offset": as_offset(offset, X_new, m, "X_new"), "trials": _of_cases("trials", trials, X_new, m, "X_new")}
+    return {name: values for name, values in given.items() if values is not None}
 
 
 def _of_cases(name: str, given: Any, X: Any, n: int, rows: str) -> Array | None:

@@ -11,9 +11,9 @@ from numpy.typing import ArrayLike
 from bayesgp_mf.container.groups import Container, get_group, set_group
 from bayesgp_mf.container.layout import SAMPLE_DIMS
 from bayesgp_mf.container.loo import LEAVE_ONE_OUT
-from bayesgp_mf.container.predictions import NewCases, drop_variable, set_draws, set_predictions, set_stats
+from bayesgp_mf.container.predictions import NewCases, drop_variable, set_draws, set_predictions
 from bayesgp_mf.errors import ConvergenceError, Status, UndefinedQuantityError
-from bayesgp_mf.inputs.by_case import as_offset, as_trials
+from bayesgp_mf.inputs.by_case import facts_of_new_cases
 from bayesgp_mf.inputs.frames import as_pandas, kind_of, row_labels
 from bayesgp_mf.inputs.tables import as_inputs, check_same_features
 from bayesgp_mf.matrices.blas import one_thread_if_small
@@ -118,8 +118,7 @@ def sample_latent(
     check_same_features(gp.observed.features, table)
     X_new = None if table is None else as_inputs("X_new", table, copy=True)
     m = 0 if X_new is None else len(X_new)
-    given = {"offset": as_offset(offset, table, m, "X_new"), "trials": as_trials(trials, table, m)}
-    new_cases = {key: known for key, known in given.items() if known is not None}
+    new_cases = facts_of_new_cases(table, m, offset, trials)
     rows, new_rows = list[dict[str, Array]](), list[dict[str, Array]]()
     n = get_group(idata, "observed_data")[gp.observed.name].size
     with one_thread_if_small(n), progress_bar("drawing", total=shape[0] * shape[1], enabled=progress) as advance:
@@ -141,10 +140,10 @@ def sample_latent(
             advance("")
     drawn, name = _stack(rows, shape), gp.observed.name
     targets = (drawn["y"] > 0).astype(np.int64) if gp.observed.class_names else drawn["y"]
-    set_draws(idata, name, "posterior", "f", drawn["f"])
-    set_draws(idata, name, "posterior_predictive", name, targets)
+    set_draws(idata, "posterior", "f", drawn["f"], name)
+    set_draws(idata, "posterior_predictive", name, targets, name)
     for variable in ("log_density", "log_density_at_training"):
-        set_draws(idata, name, LEAVE_ONE_OUT, variable, drawn[variable])
+        set_draws(idata, LEAVE_ONE_OUT, variable, drawn[variable], name)
     densities = get_group(idata, LEAVE_ONE_OUT).assign_attrs(
         observed=name, probabilities=int(process.problem.likelihood.is_discrete)
     )
@@ -153,11 +152,11 @@ def sample_latent(
         densities = densities.assign(weights=(observed.dims, weights))
     set_group(idata, LEAVE_ONE_OUT, densities)
     for variable in ("log_p", "log_q"):
-        set_stats(idata, variable, drawn[variable][..., 0])
+        set_draws(idata, "sample_stats", variable, drawn[variable][..., 0])
     if pointwise == "leave_one_out":
-        set_draws(idata, name, "log_likelihood", name, drawn["log_density"], {"pointwise": pointwise})
+        set_draws(idata, "log_likelihood", name, drawn["log_density"], name, {"pointwise": pointwise})
     elif np.any(drawn["slope"]):
-        set_draws(idata, name, "log_likelihood", name, drawn["log_likelihood"], {"pointwise": "latent"})
+        set_draws(idata, "log_likelihood", name, drawn["log_likelihood"], name, {"pointwise": "latent"})
     else:  # and what PyMC has there, of all labels at once, is none of single ones
         drop_variable(idata, "log_likelihood", name)
     if X_new is not None:

@@ -8,18 +8,12 @@ import numpy as np
 from pymc.distributions.multivariate import MvNormal
 from pymc.model import modelcontext
 from pymc.step_methods.compound import BlockedStep, StepMethodState
-from pymc.step_methods.state import dataclass_state
 from pymc.util import get_random_generator
 
 from bayesgp_mf.diagnostics.orthant import MoveName, get_move
 from bayesgp_mf.errors import UndefinedQuantityError
 from bayesgp_mf.matrices.factors import cholesky
 from bayesgp_mf.types import Array
-
-
-@dataclass_state
-class OrthantStepState(StepMethodState):  # type: ignore[misc]
-    """What changes while it samples: the random numbers alone."""
 
 
 class OrthantStep(BlockedStep):  # type: ignore[misc]
@@ -78,7 +72,7 @@ class OrthantStep(BlockedStep):  # type: ignore[misc]
     name = "orthant"
     default_blocked = True
     stats_dtypes_shapes: ClassVar[dict[str, Any]] = {"moved": (np.float64, [])}
-    _state_class = OrthantStepState
+    _state_class = StepMethodState  # what changes while it samples: the random numbers alone
 
     def __init__(
         self, vars: Any, t: Any, *, move: MoveName = "reflect", model: Any = None, rng: Any = None, blocked: bool = True

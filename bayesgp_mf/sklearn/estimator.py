@@ -5,7 +5,7 @@ from __future__ import annotations
 import abc
 import math
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, field
 from typing import Any, ClassVar, Self, TypeVar, cast
 
 import numpy as np
@@ -75,6 +75,7 @@ class GPEstimator(BaseEstimator, abc.ABC):  # type: ignore[misc]  # scikit-learn
     draws: int = 250
     random_state: Any = None
 
+    _idata: Container | None = field(init=False)
     _variance: ClassVar[float]
     """Of the latent function of a default kernel, at the start."""
 
@@ -178,7 +179,7 @@ class GPEstimator(BaseEstimator, abc.ABC):  # type: ignore[misc]  # scikit-learn
 
     def _keep(self, fitted: Fitted) -> None:
         self._fitted = fitted
-        self._idata: Container | None = None  # draws of an earlier fit are none of this one
+        self._idata = None  # draws of an earlier fit are none of this one
 
     def _new(self, X: Any) -> Array:
         """Return new inputs as numbers ``(m, d)``, checked against those of the fit."""
