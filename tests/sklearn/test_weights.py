@@ -82,10 +82,10 @@ def test_targets_are_normalised_by_their_weights():
 def test_bad_weights_are_refused():
     model = GPRegressor(KERNEL, Noise(0.1), hyper=None)
     for weights, message in (
-        (np.ones(29), r"shape \(30,\), one for each case, got \(29,\)"),
-        (-np.ones(30), "finite and not negative"),
-        (np.full(30, np.nan), "finite and not negative"),
-        (np.zeros(30), "zero for all cases"),
+        (np.ones(29), r"sample_weight must have shape \(30,\), a number for each row of X, got \(29,\)"),
+        (-np.ones(30), "sample_weight must be >= 0, got -1 at index 0"),
+        (np.full(30, np.nan), "sample_weight must be finite"),
+        (np.zeros(30), "sample_weight must not all be zero"),
     ):
         with pytest.raises(ValueError, match=message):
             model.fit(X, REAL, sample_weight=weights)
