@@ -91,11 +91,16 @@ def add_predictions(
             "draws_of": "the Gaussian posterior: f and y are not tilted to the corrected p",
         }
     features = get_group(idata, "constant_data")["feature"].values
-    set_predictions(idata, cases, values, drawn, class_names, features, posterior.parts[0].new_cases, levels=quantiles)
-    if attrs:
-        set_group(idata, "predictions", get_group(idata, "predictions").assign_attrs(attrs))
+    attrs |= {"cases_drawn_jointly": jointly} if jointly < len(X_new) else {}
+    given = posterior.parts[0].new_cases
+    set_predictions(idata, cases, values, drawn, class_names, features, given, levels=quantiles, attrs=attrs)
     if jointly < len(X_new):
-        _say_in_blocks(idata, len(X_new), jointly)
+        warn(
+            f"{len(X_new)} new cases are too many to be drawn jointly: several classes, or a kernel as rough as this, "
+            f"allow {LARGEST_JOINT}. They are drawn in blocks of {jointly} in their order, jointly within each, and "
+            "independently of the other blocks. Means, probabilities and the draws of each case are not concerned. "
+            f"Predict at most {LARGEST_JOINT} cases at once, or without draws: predict(idata, X_new, draws=False)."
+        )
     return idata
 
 
@@ -109,18 +114,6 @@ def _draw(
         with refused_as(DAMAGED):
             node = nodes_of_draws(get_group(idata, "sample_stats")["node"], posterior, there)
     return draw_new(posterior, X_new, node, rng)
-
-
-def _say_in_blocks(idata: Container, m: int, jointly: int) -> None:
-    """Warn that draws hang together within blocks only, and write it into the group."""
-    set_group(idata, "predictions", get_group(idata, "predictions").assign_attrs(cases_drawn_jointly=jointly))
-    warn(
-        f"{m} new cases are too many to be drawn jointly: several classes, or a kernel as rough as this, allow "
-        f"{LARGEST_JOINT}. They are drawn in blocks of {jointly} in their order, jointly within each, and "
-        "independently of the other blocks. Means, probabilities and the draws of each case are not concerned. Predict "
-        f"at most {LARGEST_JOINT} cases at once, or without draws: predict(idata, X_new, draws=False).",
-        UserWarning,
-    )
 
 
 def moments_at(posterior: Process, X_new: Array, quantiles: Array | None = None) -> dict[str, NDArray[Any]]:
@@ -203,12 +196,14 @@ def set_predictions(
     features: NDArray[Any] | None = None,
     by_case: Mapping[str, Array] | None = None,
     levels: Array | None = None,
+    attrs: dict[str, Any] | None = None,
 ) -> None:
     """Put predictions into the groups ``predictions`` and ``predictions_constant_data``, in place of earlier ones.
 
     ``values`` are ``(m,)``; ``draws`` are ``(chains, draws, m)``, with targets under the name ``y``.
     What there is of each of several classes has them along a last axis. Inputs without names are numbered.
-    ``by_case`` is what else was given of each new case, ``(m,)``, and ``levels`` of which quantiles there are.
+    ``by_case`` is what else was given of each new case, ``(m,)``, ``levels`` are those of the quantiles, and ``attrs``
+    are further attributes of ``predictions``.
     """
     m, d = cases.X.shape
     sizes = next((drawn.shape[:2] for drawn in draws.values()), (0, 0))
@@ -219,7 +214,7 @@ def set_predictions(
             variables[name] = layout.targets(array, lead) if name == "y" else layout.variable(name, array, lead)
     if levels is not None:
         variables["y_quantile"] = variables["y_quantile"].assign_coords(quantile=levels)
-    set_group(idata, "predictions", xr.Dataset(variables, attrs=common_attrs() | {TABLE: cases.table}))
+    set_group(idata, "predictions", xr.Dataset(variables, attrs=common_attrs() | {TABLE: cases.table} | (attrs or {})))
     known = {"X": cases.X, **(by_case or {})}
     new = xr.Dataset({name: layout.variable(name, each) for name, each in known.items()}, attrs=common_attrs())
     set_group(idata, "predictions_constant_data", new)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -18,11 +19,9 @@ def as_offset(offset: Any, X: Any, n: int, rows: str = "X") -> Array | None:
 
     ``rows`` is the name of the argument that X is.
     """
-    X, offset = as_pandas(rows, X), as_pandas("offset", offset)
-    values = _of_cases("offset", offset, X, n, rows)
-    if values is None:
+    if offset is None:
         return None
-    where = partial(place, X if hasattr(X, "columns") else offset)
+    values, where = _of_cases("offset", offset, X, n, rows)
     (none,) = np.nonzero(np.isneginf(values))
     if none.size:
         raise ValueError(
@@ -38,11 +37,9 @@ def as_weights(weights: Any, X: Any, n: int, name: str = "weights") -> Array | N
 
     ``name`` is that of the argument.
     """
-    X, weights = as_pandas("X", X), as_pandas(name, weights)
-    values = _of_cases(name, weights, X, n, "X")
-    if values is None:
+    if weights is None:
         return None
-    where = partial(place, X if hasattr(X, "columns") else weights)
+    values, where = _of_cases(name, weights, X, n, "X")
     check_finite(name, values, "Give a weight of 0 to a case that is to say nothing.", where)
     (negative,) = np.nonzero(values < 0)
     if negative.size:
@@ -66,20 +63,20 @@ def facts_of_new_cases(X_new: Any, m: int, offset: Any, trials: Any) -> dict[str
     ValueError
         If one of them is not of these cases.
     """
-    trials = as_pandas("trials", trials)
-    if trials is not None and np.ndim(trials) == 0:
-        trials = np.full(m, trials)
     check_all_same_cases(X_new=X_new, offset=offset, trials=trials)
-    given = {"offset": as_offset(offset, X_new, m, "X_new"), "trials": _of_cases("trials", trials, X_new, m, "X_new")}
-    return {name: values for name, values in given.items() if values is not None}
+    found: dict[str, Any] = {} if offset is None else {"offset": as_offset(offset, X_new, m, "X_new")}
+    if trials is not None:
+        each = np.full(m, trials) if np.ndim(trials) == 0 else trials
+        found["trials"] = _of_cases("trials", each, X_new, m, "X_new")[0]
+    return found
 
 
-def _of_cases(name: str, given: Any, X: Any, n: int, rows: str) -> Array | None:
-    if given is None:
-        return None
+def _of_cases(name: str, given: Any, X: Any, n: int, rows: str) -> tuple[Array, Callable[[tuple[int, ...]], str]]:
+    """Return numbers ``(n,)`` of the cases of X, and what says where one of them stands."""
+    X, given = as_pandas(rows, X), as_pandas(name, given)
     check_same_cases(X, given, rows, name)
     values = as_numbers(name, given, copy=True)  # a container keeps them
     if values.shape != (n,):
         hint = f" Pass np.full({n}, {name}) for the same in all cases." if values.ndim == 0 else ""
         raise ValueError(f"{name} must have shape ({n},), a number for each row of {rows}, got {values.shape}.{hint}")
-    return values
+    return values, partial(place, X if hasattr(X, "columns") else given)

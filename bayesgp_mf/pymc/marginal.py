@@ -30,7 +30,7 @@ from bayesgp_mf.pymc.graph import Function, interpreted
 from bayesgp_mf.pymc.kernel import Covariance, PymcKernel
 from bayesgp_mf.pymc.mean import Mean, sum_of_means
 from bayesgp_mf.pymc.op import LatentPosterior, LogEvidence
-from bayesgp_mf.pymc.parameters import check_single_latent, split_parameters
+from bayesgp_mf.pymc.parameters import split_parameters
 from bayesgp_mf.types import Array
 
 JITTER = 1e-6
@@ -133,7 +133,6 @@ class Marginal:
         self.cov_func = as_cov_func(cov_func)
         self._covariance = Covariance(self.cov_func)
         self.mean_func = None if mean_func is None else Mean(mean_func)
-        check_single_latent(likelihood)
         self.likelihood, self.parameters = split_parameters(likelihood, parameters)
         self._options: dict[str, Any] = {"method": method, "control": control}
         self._options |= {"parameters": tuple(self.parameters), "with_mean": self.mean_func is not None}

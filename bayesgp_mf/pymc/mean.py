@@ -24,8 +24,6 @@ import pytensor.tensor as pt
 from pytensor.graph.basic import Variable
 
 from bayesgp_mf.errors import UndefinedQuantityError
-from bayesgp_mf.inference.problem import Problem
-from bayesgp_mf.inference.solution import Solution
 from bayesgp_mf.inference.solver import traits_of
 from bayesgp_mf.likelihoods import Likelihood
 from bayesgp_mf.likelihoods.by_case import by_case
@@ -82,13 +80,3 @@ def check_mean(method: str, likelihood: Likelihood) -> None:
         )
     if traits.check is not None:
         traits.check(shifted)
-
-
-def mean_gradient(problem: Problem, solution: Solution) -> Array:
-    """Return the derivative ``(n,)`` of the log evidence in the prior means, in nats per latent unit.
-
-    ``problem`` has prior means; ``solution`` is one of a method that takes a prior mean.
-    """
-    gradient = traits_of(METHODS[solution.method]).mean_gradient
-    assert gradient is not None  # `check_mean` asked
-    return gradient(problem, solution)

@@ -18,13 +18,14 @@ from pytensor.graph.basic import Variable
 from bayesgp_mf.hyper.objective import NO_SOLUTION
 from bayesgp_mf.inference.problem import Problem
 from bayesgp_mf.inference.solution import Control, Solution
+from bayesgp_mf.inference.solver import gradient_at_cavities, traits_of
 from bayesgp_mf.likelihoods import Likelihood
 from bayesgp_mf.likelihoods.by_case import by_case
 from bayesgp_mf.matrices.blas import one_thread_if_small
 from bayesgp_mf.methods import MethodName, get_method
 from bayesgp_mf.pymc.graph import FloatOp
-from bayesgp_mf.pymc.mean import check_mean, mean_gradient
-from bayesgp_mf.pymc.parameters import check_differentiable, check_parameters, check_single_latent, parameter_gradient
+from bayesgp_mf.pymc.mean import check_mean
+from bayesgp_mf.pymc.parameters import check_differentiable, check_parameters, check_single_latent
 from bayesgp_mf.types import Array
 
 FAILURES = (*NO_SOLUTION, np.linalg.LinAlgError)
@@ -191,15 +192,14 @@ class LogEvidence(Inference):
         return ["()", "(n,n)", *list(self._input_dims().values())[2:], "()"]
 
     def _solved(self, gram: Array, t: Array, *others: Array) -> Sequence[float | Array]:
+        solver = get_method(self.method)
+        traits: Any = traits_of(solver)  # which say what is needed here: `check_mean`, `check_differentiable`
         try:
             with np.errstate(all="ignore"):  # far out something may overflow; what comes of it is checked
                 problem, solution = self.solve(gram, t, *others)
-                results = [
-                    solution.evidence.value,
-                    get_method(self.method).gram_gradient(problem, solution),
-                    *([mean_gradient(problem, solution)] if self.with_mean else []),
-                    *parameter_gradient(problem, solution, self.parameters),
-                ]
+                results = [solution.evidence.value, solver.gram_gradient(problem, solution)]
+                results += [traits.mean_gradient(problem, solution)] if self.with_mean else []
+                results += [gradient_at_cavities(problem, solution, name) for name in self.parameters]
                 if not all(np.isfinite(result).all() for result in results):
                     raise ArithmeticError("the log evidence or its gradient overflows.")
             return [*results, 1.0]

@@ -12,14 +12,13 @@ which the likelihood states (`Likelihood.parameter_derivative`).
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, cast
+from typing import Any
 
 from pytensor.graph.basic import Variable
 
 from bayesgp_mf.errors import UndefinedQuantityError
-from bayesgp_mf.inference.problem import Problem, check_likelihood
-from bayesgp_mf.inference.solution import Solution
-from bayesgp_mf.inference.solver import gradient_at_cavities, traits_of
+from bayesgp_mf.inference.problem import check_likelihood
+from bayesgp_mf.inference.solver import traits_of
 from bayesgp_mf.likelihoods import Likelihood
 from bayesgp_mf.methods import METHODS
 
@@ -67,16 +66,3 @@ def check_differentiable(method: str, names: tuple[str, ...]) -> None:
             f"the evidence of method {method!r} has no derivative in {', '.join(names)} here: only the covariance may "
             f"be random. Give a number instead, or use one of the methods {', '.join(able)}."
         )
-
-
-def parameter_gradient(problem: Problem, solution: Solution, names: tuple[str, ...]) -> list[float]:
-    """Return the derivative of the log evidence in each named parameter of the problem's likelihood, in nats per unit.
-
-    ``solution`` is one of a mean-field method.
-    """
-    if not names:
-        return []
-    found = [gradient_at_cavities(problem, solution, name) for name in names]
-    if None in found:
-        raise ValueError(f"a solution of method {solution.method!r} has no cavities.")
-    return cast("list[float]", found)

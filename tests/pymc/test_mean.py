@@ -10,11 +10,11 @@ import pytest
 
 import bayesgp_mf as bgp
 from bayesgp_mf.container.groups import get_group, set_group
+from bayesgp_mf.inference.solver import traits_of
 from bayesgp_mf.likelihoods import Gaussian
 from bayesgp_mf.likelihoods.by_case import by_case
 from bayesgp_mf.methods import METHODS
 from bayesgp_mf.pymc import LogEvidence, Marginal, latent_model, sample_latent
-from bayesgp_mf.pymc.mean import mean_gradient
 from tests.pymc.conftest import INTERPRETED, drawn
 
 BETA = np.array([0.8, -0.5])
@@ -55,7 +55,7 @@ def test_gradient_in_the_mean(gram, data, method, name):
         problem = bgp.Problem(gram, data.t, by_case(likelihood, prior_mean=mean + step * direction))
         return problem, METHODS[method].solve(problem, control)
 
-    gradient = mean_gradient(*solve(0.0))
+    gradient = traits_of(METHODS[method]).mean_gradient(*solve(0.0))
     difference = (solve(1e-4)[1].evidence.value - solve(-1e-4)[1].evidence.value) / 2e-4
     assert direction @ gradient == pytest.approx(difference, rel=1e-6)
     # the control: the weights alone are Laplace's gradient at a fixed mode, and at another mean they are others
