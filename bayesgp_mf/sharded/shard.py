@@ -15,6 +15,7 @@ them, and no cavity is asked for, whose variance small noise would leave to roun
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cached_property, partial
 from typing import Any, NamedTuple
 
@@ -185,13 +186,19 @@ class Shard:
         share = 1.0 + sites.precision * self.gram.own
         return sites, share, sites.precision / share, sites.shift / share
 
-    def is_new(self, number: int) -> bool:
-        """Take notice of a message; return whether the one before never came: these cases start from nothing."""
-        lost = number != self.next
-        if lost:
-            self.forget()
-        self.next = number + 1
-        return lost
+    def once(self, number: int, function: Callable[[Shard, bool], dict[str, Any]]) -> dict[str, Any]:
+        """Return the answer to a message, also where it comes again, because the answer was lost on its way.
+
+        ``function`` takes these cases, and whether the message before never came: they start from nothing then.
+        """
+        if number != self.next - 1:
+            lost = number != self.next
+            with np.errstate(all="ignore"):
+                if lost:
+                    self.forget()
+                self.next = number + 1
+                self.answer = function(self, lost) | {"lost": int(lost)}
+        return self.answer
 
 
 def shard_of(rows: Rows, model: Model) -> Shard:
@@ -225,17 +232,15 @@ def real_targets(rows: Rows) -> Array:
 
 def begin(rows: Rows, message: Begin) -> dict[str, Any]:
     """Match the sites to the posterior of some of the cases; those say nothing that cannot be matched."""
-    shard = shard_of(rows, message.model)
-    if message.number == shard.next - 1:
-        return shard.answer
-    with np.errstate(all="ignore"):
-        shard.is_new(message.number)
+
+    def begun(shard: Shard, lost: bool) -> dict[str, Any]:
         shard.forget()
         if message.posterior is not None and shard.known is None:
             after, _, refused = _matched(shard, Measure(message.model, message.number, *message.posterior, True))
             shard.forget(None if refused or not np.all(np.isfinite(after)) else after)
-    shard.answer = {"lost": 0}
-    return shard.answer
+        return {}
+
+    return shard_of(rows, message.model).once(message.number, begun)
 
 
 def _square_in_single_precision(root: Root, weights: Array) -> Array:
@@ -255,11 +260,8 @@ def _variances_in_single_precision(root: Root, inverse_factor: Array) -> Array:
 
 def form(rows: Rows, message: Form) -> dict[str, Any]:
     """Return what the sites of the next state say of the inducing values."""
-    shard = shard_of(rows, message.model)
-    if message.number == shard.next - 1:  # asked again, because the answer was lost on its way
-        return shard.answer
-    with np.errstate(all="ignore"):
-        lost = shard.is_new(message.number)
+
+    def formed(shard: Shard, lost: bool) -> dict[str, Any]:
         if not lost:
             for verb in message.before:
                 getattr(shard.memory, verb)()
@@ -268,25 +270,20 @@ def form(rows: Rows, message: Form) -> dict[str, Any]:
             else:
                 shard.memory.mix(message.damping, message.weights)
         _, share, precision, shift = shard.natural_parameters()
-        root = shard.gram.root
-        shard.answer = {
-            "precision": _square_in_single_precision(root, precision)
-            if message.single
-            else weighted_square(root, precision),
+        root, square = shard.gram.root, _square_in_single_precision if message.single else weighted_square
+        return {
+            "precision": square(root, precision),
             "shift": np.asarray(root.T @ shift),
             "refused": int(not np.all(share > 0) or not np.all(np.isfinite(shift))),
-            "lost": int(lost),
         }
-    return shard.answer
+
+    return shard_of(rows, message.model).once(message.number, formed)
 
 
 def measure(rows: Rows, message: Measure) -> dict[str, Any]:
     """Return by how much the sites would change, and the part of these cases in the log evidence."""
-    shard = shard_of(rows, message.model)
-    if message.number == shard.next - 1:
-        return shard.answer
-    with np.errstate(all="ignore"):
-        lost = shard.is_new(message.number)
+
+    def measured(shard: Shard, _: bool) -> dict[str, Any]:
         after, sums, refused = _matched(shard, message)
         memory = shard.memory
         change = after - memory.tried
@@ -297,14 +294,10 @@ def measure(rows: Rows, message: Measure) -> dict[str, Any]:
         if differences and not refused:
             stacked, k = np.array(differences), len(differences)
             products[:k, :k], products[:k, -1] = stacked @ stacked.T, stacked @ change
-        shard.answer = {
-            "size": Largest(np.max(np.abs(change), initial=0.0)),
-            "products": products,
-            **sums,
-            "refused": int(refused),
-            "lost": int(lost),
-        }
-    return shard.answer
+        size = Largest(np.max(np.abs(change), initial=0.0))
+        return {"size": size, "products": products, **sums, "refused": int(refused)}
+
+    return shard_of(rows, message.model).once(message.number, measured)
 
 
 def _matched(shard: Shard, message: Measure) -> tuple[Array, dict[str, Any], bool]:
@@ -314,17 +307,20 @@ def _matched(shard: Shard, message: Measure) -> tuple[Array, dict[str, Any], boo
     """
     gram = shard.gram
     sites, share, precision, shift = shard.natural_parameters()
-    moments = posterior_of(shard, message)
-    alpha = shift - precision * moments.mean
+    # posterior of the part of the latent values that the inducing cases explain
+    mean_there = np.asarray(gram.root @ message.mean)
+    how = _variances_in_single_precision if message.single else variances
+    variance_there = how(gram.root, message.inverse_factor)
+    alpha = shift - precision * mean_there
     sums = partial(_sums, gram, sites.precision, alpha)
     if shard.known is not None:
         # log N(t|L mu, Omega + D), into which no difference of large numbers enters: the log evidence is the sum over
         # all cases, less (mu' mu + log det A)/2. L' alpha says how well the equations hold
-        of_cases = shard.likelihood.log_partition(shard.t, moments.mean, gram.own).value
+        of_cases = shard.likelihood.log_partition(shard.t, mean_there, gram.own).value
         return shard.memory.tried, sums(np.sum(of_cases), of_cases @ of_cases, 0.0, gram.root.T @ alpha), False
-    rest = 1.0 - precision * moments.variance
-    variance = moments.variance / rest + gram.own  # 2000, eq. 28
-    mean = moments.mean + gram.own * alpha - variance * alpha  # 2000, eq. 19
+    rest = 1.0 - precision * variance_there
+    variance = variance_there / rest + gram.own  # 2000, eq. 28
+    mean = mean_there + gram.own * alpha - variance * alpha  # 2000, eq. 19
     back = np.zeros(message.mean.size)
     if not np.all(np.abs(rest) > SMALLEST_REST) or not np.all((variance > 0) | (gram.prior == 0)):
         return shard.memory.tried, sums(np.nan, np.nan, np.inf, back), True
@@ -353,20 +349,6 @@ def _sums(
         "gap": Largest(gap),
         "back": np.asarray(back),
     }
-
-
-class Moments(NamedTuple):
-    """Posterior mean and variance ``(n,)`` of the part of the latent values that the inducing cases explain."""
-
-    mean: Array
-    variance: Array
-
-
-def posterior_of(shard: Shard, message: Measure) -> Moments:
-    """Return what follows for these cases from the posterior of all."""
-    root = shard.gram.root
-    how = _variances_in_single_precision if message.single else variances
-    return Moments(np.asarray(root @ message.mean), how(root, message.inverse_factor))
 
 
 def gradient(rows: Rows, message: Measure) -> dict[str, Any]:
