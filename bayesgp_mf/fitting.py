@@ -47,10 +47,10 @@ from bayesgp_mf.likelihoods.by_case import by_case
 from bayesgp_mf.matrices.blas import one_thread_if_small
 from bayesgp_mf.matrices.memory import check_draws
 from bayesgp_mf.methods import MethodName, check_marginals, get_method
-from bayesgp_mf.processes.process import Marginals, Part, Process, with_new_cases
+from bayesgp_mf.processes.process import Marginals, Part, Process, Tuned, with_new_cases
 from bayesgp_mf.processes.several_classes import make_process
 from bayesgp_mf.seeds import as_generator
-from bayesgp_mf.tuning import Tuned, tune
+from bayesgp_mf.tuning import tune
 from bayesgp_mf.types import Array
 
 FEWER_DRAWS = "Ask for fewer: fit(..., draws=...)."
@@ -273,20 +273,13 @@ def fit(
             on_points: Any = found.posterior.parts[0].problem.matrix
             warn_of_groups(kernel, X, on_points.points, features)
         return to_container(
-            found.posterior,
+            found,
             class_names=class_names,
             feature_names=features,
             labels=labels,
-            node=found.node,
             rng=rng,
-            sampler_stats=found.stats,
-            fit_extras=found.record,
-            hyper_names=found.names,
             attrs=attrs,
             marginals=marginals,
-            sampled=found.sampled,
-            node_evidence=found.node_evidence,
-            log_prior=found.log_prior,
         )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import closing, suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -21,7 +21,7 @@ from bayesgp_mf.inference.inducing import Inducing
 from bayesgp_mf.inference.problem import Problem
 from bayesgp_mf.inference.solution import Control, Solution
 from bayesgp_mf.inference.solver import Solver
-from bayesgp_mf.processes.process import Part, Process
+from bayesgp_mf.processes.process import Part, Process, Tuned
 from bayesgp_mf.processes.several_classes import make_process
 from bayesgp_mf.progress import progress_bar
 from bayesgp_mf.types import Array
@@ -33,43 +33,6 @@ WIDEST, COARSE, FINE = 30.0, 241, 401
 """How far from the start the logarithm of a parameter may be, and at how many points its density is asked for."""
 DROP = 15.0
 """Logarithm by which the density falls, beyond which nothing of it matters to these quantiles."""
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Tuned:
-    """What came of a choice of hyperparameters.
-
-    Attributes
-    ----------
-    posterior : Process
-        At the hyperparameters that were chosen, or averaged over those that were drawn.
-    node : (chains, draws) array of int
-        Which part of the posterior each draw is to come from.
-    stats : dict
-        What the strategy says of each draw, ``(chains, draws)``.
-    record : dict
-        How it went, as in `HyperResult`; empty where hyperparameters are kept.
-    names : tuple of str
-        Of the hyperparameters, along the dimension ``hyper`` of the record.
-    log_evidence : float or None
-        That which a search for the largest ended with.
-    sampled : bool
-        Whether the parts are at random draws of the hyperparameters, as in `HyperResult`.
-    node_evidence : (k,) array or None
-        Of an average, the log evidence by which each part was weighed or drawn; None where it is the part's own.
-    log_prior : dict of str to array
-        Of an average, the log prior density of the hyperparameters of each part, by name, ``(k, ...)``.
-    """
-
-    posterior: Process
-    node: NDArray[np.intp]
-    stats: dict[str, Array] = field(default_factory=dict)
-    record: Record = field(default_factory=dict)
-    names: tuple[str, ...] = ()
-    log_evidence: float | None = None
-    sampled: bool = False
-    node_evidence: Array | None = None
-    log_prior: dict[str, Array] = field(default_factory=dict)
 
 
 def tune(

@@ -66,12 +66,7 @@ def check_shapes(groups: Mapping[str, xr.Dataset]) -> None:
             )
     if "inducing" not in fit.sizes:  # on inducing inputs nothing grows as n but what is held
         check_memory(n, fit.sizes.get("node", 1) if lead else 1, fit.sizes.get("rank"), fit.sizes.get("class", 1))
-    check_fits_memory([variable for _, variable, _ in variables])
-
-
-def check_fits_memory(variables: Iterable[xr.DataArray]) -> None:
-    """Raise a MemoryError if what a container holds would not fit into this machine."""
-    if sum(variable.nbytes for variable in variables) > available_bytes():
+    if sum(variable.nbytes for _, variable, _ in variables) > available_bytes():
         raise MemoryError("this container holds more than the memory of this machine. Open it on a larger one.")
 
 

@@ -142,7 +142,9 @@ def _read(groups: Mapping[str, xr.Dataset], model: Model, solver: Solver) -> Pro
     def part(node: xr.Dataset, model: Model) -> Part:
         alpha = node["alpha"].values
         problem = Problem(_read_gram(node, model.kernel, X, alpha), t, model.likelihood)
-        solution = _read_solution(node, problem, alpha, fit.attrs, solver)
+        evidence, info = evidence_of_fit(node, fit.attrs), info_of(node, fit.attrs, problem.matrix.rank)
+        correction, cavity = _read_correction(node, problem), _read_cavity(node, fit.attrs, solver)
+        solution = Solution(solver.name, alpha, correction, evidence, cavity, info)
         return make_process(model.kernel, X, problem, solution, solver, names)
 
     if "node_weight" not in fit:  # the record of an average has nodes too, where it ends with one
@@ -186,12 +188,6 @@ def _unpadded(values: Array, name: str) -> Array:
     if not rows or not there[:rows].all() or not np.isnan(values[rows:]).all():
         raise ValueError(f"{name} must hold finite numbers")
     return np.ascontiguousarray(values[:rows])
-
-
-def _read_solution(node: xr.Dataset, problem: Problem, alpha: Array, attrs: dict[str, Any], solver: Solver) -> Solution:
-    method, info = solver.name, info_of(node, attrs, problem.matrix.rank)
-    evidence = evidence_of_fit(node, attrs)
-    return Solution(method, alpha, _read_correction(node, problem), evidence, _read_cavity(node, attrs, solver), info)
 
 
 def _read_cavity(node: xr.Dataset, attrs: dict[str, Any], solver: Solver) -> Cavity | None:

@@ -18,9 +18,8 @@ from bayesgp_mf.container.quality import quality_of_fit
 from bayesgp_mf.container.stored import model_attrs, stored_evidence, stored_info
 from bayesgp_mf.errors import Status, UndefinedQuantityError
 from bayesgp_mf.hyper.model import Model
-from bayesgp_mf.hyper.result import Record
 from bayesgp_mf.inference.solution import LeaveOneOut
-from bayesgp_mf.processes.process import Marginals, Part, Process
+from bayesgp_mf.processes.process import Marginals, Part, Process, Tuned
 from bayesgp_mf.types import Array
 
 LOG_LIKELIHOOD_OMITTED = (
@@ -34,53 +33,42 @@ HYPERPARAMETERS_OMITTED = (
 
 
 def to_container(
-    posterior: Process,
+    found: Tuned,
     *,
     class_names: tuple[str, ...],
     feature_names: list[str] | None,
     labels: NDArray[Any] | None = None,
-    node: NDArray[np.intp],
     rng: np.random.Generator,
-    sampler_stats: dict[str, NDArray[Any]],
-    fit_extras: Record,
     attrs: dict[str, str],
-    hyper_names: tuple[str, ...] = (),
     marginals: Marginals = "gaussian",
-    sampled: bool = False,
-    node_evidence: Array | None = None,
-    log_prior: Mapping[str, Array] | None = None,
 ) -> Container:
-    """Draw from a posterior and lay everything out in the groups of ArviZ.
+    """Draw from the posterior that was found and lay everything out in the groups of ArviZ.
 
-    ``node (chains, draws)`` says which part of the posterior each draw comes from, and ``sampler_stats`` what the
-    sampler of the hyperparameters says of it. ``fit_extras`` and ``attrs`` go to the group ``fit``, the first with
-    ``hyper_names`` along the dimension ``hyper``. Names are as in `Layout`, ``marginals`` as in `Posterior.draw`.
-    With ``sampled`` the parts are at random draws of the hyperparameters, which ``posterior`` then holds. ``judged``
-    are the log evidences by which the parts of an average were weighed, where those are not their own, and
-    ``log_prior`` the log prior densities of the hyperparameters of each, by name.
+    Its record and ``attrs`` go to the group ``fit``. Names are as in `Layout`, ``marginals`` as in `Posterior.draw`.
+    Hyperparameters that were sampled are in the group ``posterior``.
     """
+    posterior, node = found.posterior, found.node
     first, problem = posterior.parts[0], posterior.problem
     features = feature_names or np.arange(first.X.shape[1])
     layout = Layout(problem.n, features, class_names, node.shape, labels)
-    models = [Model.of(part.kernel, part.problem.likelihood, hyper_names) for part in posterior.parts]
+    models = [Model.of(part.kernel, part.problem.likelihood, found.names) for part in posterior.parts]
     params = [model.params for model in models]
-    drawn = draw_training(posterior, node, rng, marginals, node_evidence)
-    groups = drawn_groups(
-        posterior, drawn, node, sampler_stats, layout, *((params, log_prior or {}) if sampled else ([], {}))
-    )
+    drawn = draw_training(posterior, node, rng, marginals, found.node_evidence)
+    sampled = (params, found.log_prior) if found.sampled else ()
+    groups = drawn_groups(posterior, drawn, node, layout, found.stats, *sampled)
     if "log_likelihood" not in drawn:
         attrs = attrs | {"log_likelihood_omitted": LOG_LIKELIHOOD_OMITTED}
     loo, lacking = _leave_one_out(posterior)
     if lacking:
         attrs = attrs | {LOO_OMITTED: lacking}
-    if posterior.averaged and not sampled:
+    if posterior.averaged and not found.sampled:
         attrs = attrs | {"hyperparameters_omitted": HYPERPARAMETERS_OMITTED}
     groups["observed_data"] = xr.Dataset({"y": layout.targets(problem.t)})
     given = {"X": first.X, **problem.likelihood.stored_by_case}
     groups["constant_data"] = xr.Dataset({name: layout.variable(name, values) for name, values in given.items()})
     recorded = {
-        name: xr.DataArray(values, dims=dims, coords={"hyper": list(hyper_names)} if "hyper" in dims else None)
-        for name, (dims, values) in fit_extras.items()
+        name: xr.DataArray(values, dims=dims, coords={"hyper": list(found.names)} if "hyper" in dims else None)
+        for name, (dims, values) in found.record.items()
     }
     statuses = [part.solution.info.status for part in posterior.parts]
     status = next((status for status in statuses if status is not Status.CONVERGED), Status.CONVERGED)
@@ -103,14 +91,15 @@ def drawn_groups(
     posterior: Process,
     drawn: dict[str, NDArray[Any]],
     node: NDArray[np.intp],
-    sampler_stats: dict[str, NDArray[Any]],
     layout: Layout,
-    params: Sequence[Mapping[str, Array]],
-    log_prior: Mapping[str, Array],
+    stats: Mapping[str, NDArray[Any]] = {},
+    params: Sequence[Mapping[str, Array]] = (),
+    log_prior: Mapping[str, Array] = {},
 ) -> dict[str, xr.Dataset]:
     """Lay out draws, with the hyperparameters of each where they are drawn too: ``params`` of each part.
 
-    ``log_prior`` has the log prior densities of these, by name.
+    ``stats`` is what the sampler of the hyperparameters says of each draw, and ``log_prior`` has the log prior
+    densities of these, by name.
     """
     infos = [part.solution.info for part in posterior.parts]
     stats = {
@@ -118,7 +107,7 @@ def drawn_groups(
         "log_q": drawn["log_q"],
         "converged": np.array([info.status is Status.CONVERGED for info in infos])[node],
         "n_iterations": np.array([info.n_iterations for info in infos])[node],
-        **sampler_stats,
+        **stats,
     }
     variables = {}
     if posterior.averaged:

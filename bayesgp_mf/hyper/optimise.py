@@ -128,7 +128,7 @@ def uphill(
     *,
     gain: float,
     first_step: float,
-    advance: Callable[[float], None],
+    advance: Callable[[float], None] = lambda _: None,
     most: int = MAX_ITERATIONS,
 ) -> Run:
     """Return a search by L-BFGS-B for the highest value of a function, which is None where it is not known.
@@ -145,7 +145,7 @@ def uphill(
         An iteration that gains less is the last.
     first_step : float
         Largest length of the first step.
-    advance : callable
+    advance : callable, optional
         Is called with the value after each iteration.
     most : int
         Iterations.

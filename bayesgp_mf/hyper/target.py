@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from copy import copy
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -112,7 +112,8 @@ class Target:
         named = {*_mapping_names(self.priors), *_mapping_names(self.bounds)}
         model = Model.of(self.kernel, self.likelihood, named)
         known = [*self.kernel.params, *public_names(self.kernel, self.likelihood)]
-        fixed = _fixed_names(known, self.fixed)
+        fixed = as_names("fixed", self.fixed)
+        _check_known("fixed", sorted(fixed), known)
         counts = {name: int(np.count_nonzero(value)) for name, value in model.params.items()}
         owners = np.repeat(np.array(list(counts), dtype=np.str_), list(counts.values()))
         free = ~np.isin(owners, list(fixed))
@@ -317,12 +318,10 @@ class Target:
         return found
 
 
-def _fixed_names(known: Collection[str], fixed: Collection[str]) -> frozenset[str]:
-    names = as_names("fixed", fixed)
-    unknown = sorted(names - set(known))
-    if unknown:
-        raise ValueError(f"fixed names {unknown[0]!r}, which this model does not have; it has {list(known)}.")
-    return names
+def _check_known(argument: str, names: Iterable[str], known: Collection[str]) -> None:
+    for name in names:
+        if name not in known:
+            raise ValueError(f"{argument} names {name!r}, which this model does not have; it has {list(known)}.")
 
 
 def _mapping_names(given: object) -> Collection[str]:
@@ -334,9 +333,8 @@ def _check_names(
 ) -> None:
     if not isinstance(given, Mapping):
         raise ValueError(f"{argument} must map names of parameters, {list(known)}, got {given!r}.")
+    _check_known(argument, given, known)
     for name in given:
-        if name not in known:
-            raise ValueError(f"{argument} names {name!r}, which this model does not have; it has {list(known)}.")
         if name in fixed:
             raise ValueError(
                 f"{argument} names {name!r}, which stays as it is, since fixed has it too. Leave it out of one of both."

@@ -38,13 +38,14 @@ def naming_absent(advice: Mapping[str, str]) -> Callable[[Callable[P, T]], Calla
     """Return a decorator: for an argument that a function does not have the TypeError says what to do, if known."""
 
     def decorated(function: Callable[P, T]) -> Callable[P, T]:
-        absent = advice.keys() - inspect.signature(function).parameters.keys()
+        known = inspect.signature(function).parameters
 
         @functools.wraps(function)
         def call(*args: P.args, **options: P.kwargs) -> T:
-            for name in absent & options.keys():
+            if unknown := [name for name in options if name not in known]:
                 made = type(args[0]).__name__ if function.__name__ == "__init__" else function.__qualname__
-                raise TypeError(f"{made}() has no argument {name!r}. {advice[name]}.")
+                what_to_do = f" {advice[unknown[0]]}." if unknown[0] in advice else ""
+                raise TypeError(f"{made}() has no argument {unknown[0]!r}.{what_to_do}")
             return function(*args, **options)
 
         return call

@@ -558,6 +558,43 @@ class Part(Process):
         """Return what `draw_new` does at inputs that were checked."""
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Tuned:
+    """What came of a choice of hyperparameters.
+
+    Attributes
+    ----------
+    posterior : Process
+        At the hyperparameters that were chosen, or averaged over those that were drawn.
+    node : (chains, draws) array of int
+        Which part of the posterior each draw is to come from.
+    stats : dict
+        What the strategy says of each draw, ``(chains, draws)``.
+    record : dict
+        How it went, with the names of the dimensions of each array; empty where hyperparameters are kept.
+    names : tuple of str
+        Of the hyperparameters, along the dimension ``hyper`` of the record.
+    log_evidence : float or None
+        That which a search for the largest ended with.
+    sampled : bool
+        Whether the parts are at random draws of the hyperparameters, and not at the nodes of a rule.
+    node_evidence : (k,) array or None
+        Of an average, the log evidence by which each part was weighed or drawn; None where it is the part's own.
+    log_prior : dict of str to array
+        Of an average, the log prior density of the hyperparameters of each part, by name, ``(k, ...)``.
+    """
+
+    posterior: Process
+    node: NDArray[np.intp]
+    stats: dict[str, Array] = field(default_factory=dict)
+    record: Mapping[str, tuple[tuple[str, ...], Array]] = field(default_factory=dict)
+    names: tuple[str, ...] = ()
+    log_evidence: float | None = None
+    sampled: bool = False
+    node_evidence: Array | None = None
+    log_prior: dict[str, Array] = field(default_factory=dict)
+
+
 _ADVICE = {
     "offset": "this fit has no offset. Leave it out, or fit with one, fit(..., offset=np.zeros(n))",
     "trials": "trials are those of likelihoods.Binomial, and this fit has another likelihood. Leave them out",

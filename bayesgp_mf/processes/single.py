@@ -13,7 +13,6 @@ from bayesgp_mf.errors import NotPositiveDefiniteError, Status, UndefinedQuantit
 from bayesgp_mf.inference.solution import LeaveOneOut
 from bayesgp_mf.inference.solver import Cloud, KnownPosterior, traits_of
 from bayesgp_mf.inference.undefined import without_cases
-from bayesgp_mf.likelihoods import Likelihood
 from bayesgp_mf.matrices.blocks import blocks
 from bayesgp_mf.matrices.corrections import Correction, PosteriorCovariance
 from bayesgp_mf.matrices.factors import psd_root
@@ -65,11 +64,6 @@ class Posterior(Part):
     """
 
     mean: Callable[[Array], Array] | None = None
-
-    @property
-    def _likelihood(self) -> Likelihood:
-        """That of the latent values that `latent` returns."""
-        return self.problem.likelihood.unshifted
 
     @cached_property
     def _matrix(self) -> Matrix:
@@ -176,7 +170,8 @@ class Posterior(Part):
             X = self.X[which]
             mean, variance = self.latent_at(X)
             prior = np.broadcast_to(self._prior_mean(X), mean.shape)
-            offset = self._added[which]  # a new case with that of the one that is there
+            # a new case with the offset of the one that is there
+            offset = self.problem.likelihood.stored_by_case.get("offset", np.zeros(self.problem.n))[which]
             p = self.problem.likelihood.of_one_case.predict_proba(mean + offset, variance)
             return NewCases(self._features(X), mean - prior, variance, prior + offset, p)
 
@@ -193,11 +188,6 @@ class Posterior(Part):
             covariance = self.solution.sites.posterior_covariance()
         known = second_order(self.problem, self.solution, covariance)
         return known, self._shift(covariance) if is_solved and known is not None else None
-
-    @property
-    def _added(self) -> Array:
-        """What is added to the latent value of each training case for its target, beside a prior mean."""
-        return self.problem.likelihood.stored_by_case.get("offset", np.zeros(self.problem.n))
 
     @cached_property
     def _corrected(self) -> Corrected:
@@ -247,7 +237,7 @@ class Posterior(Part):
         """Log of the predictive density ``(n,)`` of each target when all targets, its own too, are known."""
         problem = self.problem
         if self._cloud is None:
-            return self._likelihood.log_partition(problem.t, *self.at_training).value
+            return problem.likelihood.unshifted.log_partition(problem.t, *self.at_training).value
         moments = self._cloud.moments(problem.dense_gram, problem.matrix.diagonal())
         density = np.exp(problem.likelihood.log_partition(problem.t, *moments).value)
         return np.asarray(np.log(self._cloud.share @ density))

@@ -15,7 +15,6 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
-from scipy.optimize import minimize
 
 from bayesgp_mf.container.groups import Container
 from bayesgp_mf.container.parts import check_storable_in_parts, parts_container, posterior_in_parts
@@ -30,6 +29,7 @@ from bayesgp_mf.errors import (
 from bayesgp_mf.fitting import fit as fit_here
 from bayesgp_mf.fitting import posterior
 from bayesgp_mf.hyper import SearchName, Strategy
+from bayesgp_mf.hyper.optimise import uphill
 from bayesgp_mf.inference.assembly import assemble_inducing, check_inducing
 from bayesgp_mf.inference.inducing import Inducing
 from bayesgp_mf.inference.problem import check_likelihood, status_in_words
@@ -551,26 +551,23 @@ def _uphill(
     known: tuple[Array, Array] | None,
 ) -> tuple[Model, int]:
     """Return the model after some steps with the gradient on all cases, and the number of the last message."""
-    best, after = (-np.inf, model), -1
-    models = 0
+    models, after = 0, -1
+    start, rough = log_vector(model.kernel), replace(control, tolerance=1e-6, throw=True)
+    free = np.full(start.size, np.inf)
 
-    def negative(x: Array) -> tuple[float, Array]:
-        nonlocal best, after, models
+    def log_evidence(x: Array) -> tuple[float, Array] | None:
+        nonlocal models, after
         models += 1
         tried = model._replace(number=models, kernel=with_log_vector(model.kernel, x))
         try:
-            rough = replace(control, tolerance=1e-6, throw=True)
             solution, found = _solved(backend, tried, rough, advance, after, known if models == 1 else None)
         except (ConvergenceError, NotPositiveDefiniteError):
-            if not np.isfinite(best[0]):
+            if after < 0:  # not even the first
                 raise
-            away = x - log_vector(best[1].kernel)
-            return -best[0] + 1e3 * float(away @ away), 2e3 * away
+            return None
         after = solution.posterior.number
-        slope = log_gradient(tried.kernel, found)
-        if solution.log_evidence > best[0]:
-            best = solution.log_evidence, tried
-        return -solution.log_evidence, -slope
+        return solution.log_evidence, log_gradient(tried.kernel, found)
 
-    minimize(negative, log_vector(model.kernel), jac=True, method="L-BFGS-B", options={"maxiter": steps})
-    return best[1]._replace(number=models + 1), after
+    # of the steps that were asked for none is left out for gaining little
+    end = uphill(log_evidence, start, (-free, free), gain=-np.inf, first_step=np.inf, most=steps).end
+    return model._replace(number=models + 1, kernel=with_log_vector(model.kernel, end)), after

@@ -52,7 +52,7 @@ def with_draws(idata: Container, posterior: Part, chains: int, draws: int, rng: 
         groups["constant_data"]["obs_id"].values,
     )
     node = np.zeros((chains, draws), dtype=np.intp)
-    drawn = drawn_groups(posterior, draw_training(posterior, node, rng, "gaussian"), node, {}, layout, [], {})
+    drawn = drawn_groups(posterior, draw_training(posterior, node, rng, "gaussian"), node, layout)
     return make_container(groups | {name: group.assign_attrs(common_attrs()) for name, group in drawn.items()})
 
 

@@ -13,7 +13,7 @@ import bayesgp_mf as bgp
 from bayesgp_mf.container.groups import get_group
 from bayesgp_mf.container.write import to_container
 from bayesgp_mf.fitting import posterior, predict
-from bayesgp_mf.processes.process import Process
+from bayesgp_mf.processes.process import Process, Tuned
 
 TOY = bgp.datasets.make_toy(bgp.kernels.Gaussian(0.7), n=15, random_seed=2)
 T = 2.0 * TOY.y - 1.0
@@ -93,15 +93,11 @@ def test_a_container_holds_hyperparameters_by_draw_and_comes_back(mixture, throu
     rng = np.random.default_rng(1)
     node = rng.choice(3, size=(2, 40), p=mixture.weights)
     idata = to_container(
-        mixture,
+        Tuned(mixture, node, {"diverging": np.zeros((2, 40), dtype=bool)}, sampled=True),
         class_names=("no", "yes"),
         feature_names=["a", "b"],
-        node=node,
         rng=rng,
-        sampler_stats={"diverging": np.zeros((2, 40), dtype=bool)},
-        fit_extras={},
         attrs={"hyper": "hmc"},
-        sampled=True,
     )
     if through_a_file:
         import arviz as az
@@ -130,9 +126,8 @@ def test_draws_come_from_the_part_they_say(mixture):
     far = Process((mixture.parts[0], make_part(0.4, variance=1e4)), np.array([0.5, 0.5]))
     node = np.array([[0, 1] * 50])
     idata = to_container(
-        far, class_names=("a", "b"), feature_names=None, node=node, rng=np.random.default_rng(0), sampler_stats={},
-        fit_extras={}, attrs={},
-    )  # fmt: skip
+        Tuned(far, node), class_names=("a", "b"), feature_names=None, rng=np.random.default_rng(0), attrs={}
+    )
     f = get_group(idata, "posterior")["f"].values[0]
     assert np.abs(f[0::2]).mean() < 0.1 * np.abs(f[1::2]).mean()
     new = predict(idata, TOY.X_test, random_seed=3)["predictions"]["f"].values[0]
