@@ -54,8 +54,7 @@ def to_container(
     models = [Model.of(part.kernel, part.problem.likelihood, found.names) for part in posterior.parts]
     params = [model.params for model in models]
     drawn = draw_training(posterior, node, rng, marginals, found.node_evidence)
-    sampled = (params, found.log_prior) if found.sampled else ()
-    groups = drawn_groups(posterior, drawn, node, layout, found.stats, *sampled)
+    groups = drawn_groups(found, drawn, layout, params)
     if "log_likelihood" not in drawn:
         attrs = attrs | {"log_likelihood_omitted": LOG_LIKELIHOOD_OMITTED}
     loo, lacking = _leave_one_out(posterior)
@@ -88,31 +87,22 @@ def sealed_container(groups: dict[str, xr.Dataset]) -> Container:
 
 
 def drawn_groups(
-    posterior: Process,
-    drawn: dict[str, NDArray[Any]],
-    node: NDArray[np.intp],
-    layout: Layout,
-    stats: Mapping[str, NDArray[Any]] = {},
-    params: Sequence[Mapping[str, Array]] = (),
-    log_prior: Mapping[str, Array] = {},
+    found: Tuned, drawn: dict[str, NDArray[Any]], layout: Layout, params: Sequence[Mapping[str, Array]] = ()
 ) -> dict[str, xr.Dataset]:
-    """Lay out draws, with the hyperparameters of each where they are drawn too: ``params`` of each part.
-
-    ``stats`` is what the sampler of the hyperparameters says of each draw, and ``log_prior`` has the log prior
-    densities of these, by name.
-    """
+    """Lay out draws, with the hyperparameters of each where they are drawn too: ``params`` of each part."""
+    posterior, node = found.posterior, found.node
     infos = [part.solution.info for part in posterior.parts]
     stats = {
         "log_p": drawn["log_p"],
         "log_q": drawn["log_q"],
         "converged": np.array([info.status is Status.CONVERGED for info in infos])[node],
         "n_iterations": np.array([info.n_iterations for info in infos])[node],
-        **stats,
+        **found.stats,
     }
     variables = {}
     if posterior.averaged:
         stats["node"] = node
-    if posterior.averaged and params:
+    if found.sampled:
         for name in params[0]:
             values = np.array([each[name] for each in params])
             variables[name] = layout.parameter(name, values[node], SAMPLE_DIMS)
@@ -126,7 +116,8 @@ def drawn_groups(
     if "log_likelihood" in drawn:
         groups["log_likelihood"] = xr.Dataset({"y": layout.variable("y", drawn["log_likelihood"], SAMPLE_DIMS)})
         # the prior of what is drawn at the top of the model: of hyperparameters, or, where these are not drawn, of f
-        each = {name: layout.parameter(name, values[node], SAMPLE_DIMS) for name, values in log_prior.items()}
+        log_prior = found.log_prior.items() if found.sampled else ()
+        each = {name: layout.parameter(name, values[node], SAMPLE_DIMS) for name, values in log_prior}
         groups["log_prior"] = xr.Dataset(each or {"f": layout.along(SAMPLE_DIMS, drawn["log_prior"])})
     return groups
 

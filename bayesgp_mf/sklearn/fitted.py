@@ -21,7 +21,7 @@ from bayesgp_mf.inputs.tables import as_inputs
 from bayesgp_mf.kernels import Kernel
 from bayesgp_mf.likelihoods import Likelihood
 from bayesgp_mf.matrices.blas import one_thread_if_small
-from bayesgp_mf.processes.process import Part, Process
+from bayesgp_mf.processes.process import Part, Process, Tuned
 from bayesgp_mf.processes.single import Posterior
 from bayesgp_mf.streams import Stream
 from bayesgp_mf.streams.learning import values_of
@@ -52,7 +52,7 @@ def with_draws(idata: Container, posterior: Part, chains: int, draws: int, rng: 
         groups["constant_data"]["obs_id"].values,
     )
     node = np.zeros((chains, draws), dtype=np.intp)
-    drawn = drawn_groups(posterior, draw_training(posterior, node, rng, "gaussian"), node, layout)
+    drawn = drawn_groups(Tuned(posterior, node), draw_training(posterior, node, rng, "gaussian"), layout)
     return make_container(groups | {name: group.assign_attrs(common_attrs()) for name, group in drawn.items()})
 
 

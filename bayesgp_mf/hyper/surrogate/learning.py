@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
 
@@ -41,42 +40,29 @@ def power(further: float, p: int) -> float:
     return float((1.0 + further / np.sqrt(p)) ** -2)
 
 
-class Walked(NamedTuple):
-    """Where chains came, ``(c, p)``, the log densities there ``(c,)``, and the share of trajectories accepted."""
+def raised(log_densities: LogDensities, power: float) -> LogDensities:
+    """Return log densities and gradients of a density raised to a power, below one of which it is wider."""
 
-    x: Array
-    value: Array
-    acceptance: float
+    def log_densities_raised(x: Array) -> tuple[Array, Array]:
+        value, gradient = log_densities(x)
+        return power * value, power * gradient
+
+    return log_densities_raised
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class SurrogateWalk:
-    """How chains go on under a density raised to a power, below one of which it is wider; else as `Dynamics`."""
+def walk_on(dynamics: Dynamics, x: Array, trajectories: int, rng: np.random.Generator) -> tuple[Array, Array, float]:
+    """Return where chains at x ``(c, p)`` are after so many trajectories each, accepted or not.
 
-    surrogate: LogDensities
-    power: float
-    step_size: Array
-    lower: Array
-    upper: Array
-
-    def log_density(self, x: Array) -> tuple[Array, Array]:
-        """Return log densities ``(c,)`` and gradients ``(c, p)`` at points ``(c, p)``, with the power."""
-        value, gradient = self.surrogate(x)
-        return self.power * value, self.power * gradient
-
-    def __call__(self, x: Array, trajectories: int, rng: np.random.Generator) -> Walked:
-        """Return where chains at x ``(c, p)`` are after so many trajectories each, accepted or not.
-
-        Each is reversible under the density, and so are several, of lengths that do not depend on where the chain is.
-        """
-        dynamics, acceptance = Dynamics(self.log_density, self.step_size, self.lower, self.upper), 0.0
-        here = dynamics.points(x)
-        with np.errstate(over="ignore", invalid="ignore"):  # of a trajectory that runs away
-            for _ in range(trajectories):
-                steps = int(rng.integers(LEAPFROG_STEPS[0], LEAPFROG_STEPS[1] + 1))
-                moved = dynamics.move(here, steps, rng)
-                here, acceptance = moved.points, acceptance + float(np.mean(moved.acceptance_rate))
-        return Walked(here.x, here.value, acceptance / trajectories)
+    With the log densities there ``(c,)``, and the share of trajectories accepted. Each trajectory is reversible under
+    the density, and so are several, of lengths that do not depend on where the chain is.
+    """
+    here, acceptance = dynamics.points(x), 0.0
+    with np.errstate(over="ignore", invalid="ignore"):  # of a trajectory that runs away
+        for _ in range(trajectories):
+            steps = int(rng.integers(LEAPFROG_STEPS[0], LEAPFROG_STEPS[1] + 1))
+            moved = dynamics.move(here, steps, rng)
+            here, acceptance = moved.points, acceptance + float(np.mean(moved.acceptance_rate))
+    return here.x, here.value, acceptance / trajectories
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -85,7 +71,7 @@ class Learned:
 
     Attributes
     ----------
-    walk : SurrogateWalk
+    dynamics : Dynamics
         On the surrogate, for proposals.
     walkers : (w, p) array
         Draws from a wider density.
@@ -97,7 +83,7 @@ class Learned:
         Points asked for, and those without a solution.
     """
 
-    walk: SurrogateWalk
+    dynamics: Dynamics
     walkers: Array
     x: Array
     value: Array
@@ -129,19 +115,19 @@ def learn(
     left = training - len(seen)
     wide, wider = (power(further, centre.size) for further in (FURTHER_TO_SAMPLE, FURTHER_TO_LEARN))
 
-    def walk(raised: float) -> SurrogateWalk:
-        return SurrogateWalk(surrogate, raised, step * raised**-0.5 * sd, target.lower, target.upper)
+    def dynamics(power: float) -> Dynamics:
+        return Dynamics(raised(surrogate, power), step * power**-0.5 * sd, target.lower, target.upper)
 
     while True:
         x, value, gradient = (np.array(each) for each in zip(*seen, strict=True))
         surrogate = fit_process(x, value, gradient, centre, sd)
         for _ in range(ROUNDS):
-            walkers, _, acceptance = walk(wider)(walkers, TRAJECTORIES, rng)
+            walkers, _, acceptance = walk_on(dynamics(wider), walkers, TRAJECTORIES, rng)
             step *= float(np.exp(acceptance - ACCEPTED))
         n_new = min(max(FEWEST_NEW, int(SHARE * value.size)), WALKERS, left)
         if n_new == 0:
             counts = objective.n_evaluations, objective.n_failures
-            return Learned(walk(wide), walkers, x, value, np.array(errors), *counts)
+            return Learned(dynamics(wide), walkers, x, value, np.array(errors), *counts)
         centre, sd = walkers.mean(axis=0), walkers.std(axis=0) * wider**0.5
         left -= n_new  # with a solution or without
         objective.forget()  # the last one is far away, the prior is nearer

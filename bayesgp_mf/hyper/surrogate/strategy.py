@@ -22,7 +22,7 @@ from bayesgp_mf.hyper.pareto import FEWEST_WEIGHTS, LARGEST_K, largest_k, smooth
 from bayesgp_mf.hyper.result import Advance, HyperResult
 from bayesgp_mf.hyper.scores import KNOWN, Score, score_of_evidence
 from bayesgp_mf.hyper.strategy import Strategy
-from bayesgp_mf.hyper.surrogate.learning import Learned, learn
+from bayesgp_mf.hyper.surrogate.learning import Learned, learn, walk_on
 from bayesgp_mf.hyper.target import Target
 from bayesgp_mf.inference.solver import Solver
 from bayesgp_mf.inputs.options import check_positive_integers
@@ -205,10 +205,10 @@ def draw(learned: Learned, n: int, rng: np.random.Generator) -> tuple[Array, Arr
 
     Those of a walker follow one another; one none of whose trajectories was accepted is where it was before.
     """
-    walkers, _, _ = learned.walk(learned.walkers, FIRST_TRAJECTORIES, rng)
+    walkers, _, _ = walk_on(learned.dynamics, learned.walkers, FIRST_TRAJECTORIES, rng)
     draws, values = [], []
     for _ in range(0, n, len(walkers)):
-        walkers, value, _ = learned.walk(walkers, TRAJECTORIES, rng)
+        walkers, value, _ = walk_on(learned.dynamics, walkers, TRAJECTORIES, rng)
         draws.append(walkers)
         values.append(value)
     by_walker = np.arange(len(draws) * len(walkers)).reshape(len(draws), -1).T.ravel()

@@ -15,13 +15,12 @@ from scipy.stats import norm, truncnorm
 import bayesgp_mf as bgp
 from bayesgp_mf.container.groups import get_group
 from bayesgp_mf.hyper import EvidenceScore, Integrate, LogNormal, Objective, Surrogate, Target, get_strategy
+from bayesgp_mf.hyper.leapfrog import Dynamics, Points
 from bayesgp_mf.hyper.pareto import largest_k
 from bayesgp_mf.hyper.surrogate.learning import (
     FURTHER_TO_LEARN,
     FURTHER_TO_SAMPLE,
     WALKERS,
-    SurrogateWalk,
-    Walked,
     learn,
     power,
 )
@@ -237,7 +236,9 @@ def test_errors_of_the_surrogate_are_those_at_points_that_were_still_to_be_learn
     learned = learn(target, 40, np.random.default_rng(0), ignore)
     high = learned.value > learned.value.max() - 6.0
     assert high.sum() > 10
-    np.testing.assert_allclose(learned.walk.surrogate(learned.x[high])[0], learned.value[high], atol=0.2)
+    np.testing.assert_allclose(
+        learned.dynamics.log_densities(learned.x[high])[0] / power(FURTHER_TO_SAMPLE, 2), learned.value[high], atol=0.2
+    )
     assert learned.errors[0] > 1.0  # after the search
     assert learned.errors[-1] < 0.1 * learned.errors[0]
     spread = learned.walkers.std(axis=0) / np.sqrt(np.diag(KNOWN_COVARIANCE))
@@ -524,25 +525,27 @@ def test_its_dimensions_are_no_names_of_parameters():
         bgp.fit(TOY.X, TOY.y, Offset(), hyper="surrogate")
 
 
-class Reluctant(SurrogateWalk):
-    """A walk on which every third walker stays where it is."""
+class Reluctant(Dynamics):
+    """Dynamics in which every third walker stays where it is."""
 
-    def __call__(self, x, trajectories, rng):
-        moved = super().__call__(x, trajectories, rng)
-        there = np.where(np.arange(len(x))[:, None] % 3 == 0, x, moved.x)
-        return Walked(there, self.log_density(there)[0], moved.acceptance)
+    def move(self, here, steps, rng):
+        moved = super().move(here, steps, rng)
+        stays = np.arange(len(here.x)) % 3 == 0
+        parts = zip(here, moved.points, strict=True)
+        points = Points(*(np.where(stays[:, None] if a.ndim == 2 else stays, a, b) for a, b in parts))
+        return moved._replace(points=points)
 
 
 def test_a_walker_that_stayed_is_one_node_of_several_draws():
     target = known_target(priors=BROAD)
     learned = learn(target, 30, np.random.default_rng(0), ignore)
-    walk = learned.walk
-    reluctant = replace(learned, walk=Reluctant(walk.surrogate, walk.power, walk.step_size, walk.lower, walk.upper))
-    nodes, log_density, times = draw(reluctant, 5 * WALKERS, np.random.default_rng(1))
+    known = learned.dynamics
+    dynamics = Reluctant(known.log_densities, known.step_size, known.lower, known.upper)
+    nodes, log_density, times = draw(replace(learned, dynamics=dynamics), 5 * WALKERS, np.random.default_rng(1))
     stay = (WALKERS + 2) // 3
     assert (nodes.shape[0], times.sum()) == (5 * WALKERS - 4 * stay, 5 * WALKERS)
     assert sorted(set(times.tolist())) == [1, 5]
-    np.testing.assert_allclose(log_density, walk.log_density(nodes)[0])
+    np.testing.assert_allclose(log_density, known.log_densities(nodes)[0])
 
 
 def test_weights_count_how_often_a_node_was_drawn(monkeypatch):

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 from scipy.stats import kstest, truncnorm
 
-from bayesgp_mf.hyper.surrogate.learning import SurrogateWalk
+from bayesgp_mf.hyper.leapfrog import Dynamics
+from bayesgp_mf.hyper.surrogate.learning import raised, walk_on
 
 SD = np.array([0.5, 2.0])
 FREE = np.full(2, -np.inf), np.full(2, np.inf)
@@ -38,9 +39,9 @@ def has_moments(x, variance, width=4.0):
     ("power", "step"), [(1.0, 0.3), (0.5, 0.3), (2.0, 0.3), (1.0, 1.6)], ids=["careful", "wide", "narrow", "coarse"]
 )
 def test_variances_are_those_of_the_density_over_the_power(power, step):
-    walk = SurrogateWalk(normal, power, step * SD / np.sqrt(power), *FREE)
+    dynamics = Dynamics(raised(normal, power), step * SD / np.sqrt(power), *FREE)
     start = from_one_place(3.0 * SD)
-    x, value, acceptance = walk(start, 15, np.random.default_rng(0))
+    x, value, acceptance = walk_on(dynamics, start, 15, np.random.default_rng(0))
     assert has_moments(x, SD**2 / power)
     assert not has_moments(x, SD**2 / (1.1 * power))  # the controls
     assert not has_moments(start, SD**2 / power)
@@ -51,7 +52,7 @@ def test_variances_are_those_of_the_density_over_the_power(power, step):
 def test_the_share_accepted_is_that_of_the_chains_that_moved():
     # a single trajectory from the density itself
     start = SD * np.random.default_rng(1).standard_normal((WALKERS, 2))
-    x, _, acceptance = SurrogateWalk(normal, 1.0, 1.6 * SD, *FREE)(start, 1, np.random.default_rng(2))
+    x, _, acceptance = walk_on(Dynamics(normal, 1.6 * SD, *FREE), start, 1, np.random.default_rng(2))
     moved = float(np.mean(np.any(x != start, axis=1)))
     assert abs(moved - acceptance) < 4.0 * np.sqrt(0.25 / WALKERS)
     assert 0.3 < moved < 0.9
@@ -59,8 +60,8 @@ def test_the_share_accepted_is_that_of_the_chains_that_moved():
 
 def test_a_box_is_filled_evenly():
     lower, upper = np.array([0.0, -2.0]), np.array([1.0, 3.0])
-    walk = SurrogateWalk(flat, 1.0, np.array([0.3, 0.9]), lower, upper)
-    x, _, acceptance = walk(from_one_place(upper), 10, np.random.default_rng(3))
+    dynamics = Dynamics(flat, np.array([0.3, 0.9]), lower, upper)
+    x, _, acceptance = walk_on(dynamics, from_one_place(upper), 10, np.random.default_rng(3))
     assert np.all((x >= lower) & (x <= upper))
     assert acceptance == pytest.approx(1.0, abs=1e-12)  # walls keep the energy
     for column in ((x - lower) / (upper - lower)).T:
@@ -74,8 +75,8 @@ def test_one_wall_leaves_a_truncated_normal_density(side):
     wall = side * 0.25 * SD[0]
     lower, upper = np.full(2, -np.inf), np.full(2, np.inf)
     (lower if side > 0 else upper)[0] = wall
-    walk = SurrogateWalk(normal, 1.0, 0.3 * SD, lower, upper)
-    x, _, _ = walk(from_one_place([wall + side, 1.0]), 15, np.random.default_rng(4))
+    dynamics = Dynamics(normal, 0.3 * SD, lower, upper)
+    x, _, _ = walk_on(dynamics, from_one_place([wall + side, 1.0]), 15, np.random.default_rng(4))
     assert np.all((x >= lower) & (x <= upper))
     assert kstest(side * x[:, 0] / SD[0], truncnorm(0.25, np.inf).cdf).pvalue > 1e-3
     assert kstest(side * x[:, 0] / SD[0], truncnorm(0.15, np.inf).cdf).pvalue < 1e-3  # the control
@@ -87,7 +88,7 @@ def test_a_trajectory_that_runs_away_is_not_accepted():
         return -np.sum(x**4, axis=1), -4.0 * x**3
 
     start = np.concatenate([np.full((50, 2), 30.0), np.zeros((50, 2))])
-    x, value, acceptance = SurrogateWalk(steep, 1.0, np.full(2, 0.4), *FREE)(start, 3, np.random.default_rng(5))
+    x, value, acceptance = walk_on(Dynamics(steep, np.full(2, 0.4), *FREE), start, 3, np.random.default_rng(5))
     np.testing.assert_array_equal(x[:50], start[:50])  # there every one overflows
     assert np.all(np.any(x[50:] != 0.0, axis=1))  # and here they do not, whatever those beside them do
     np.testing.assert_allclose(value, steep(x)[0])
@@ -101,8 +102,8 @@ def test_where_there_is_no_density_none_ends(there):
         gone = x[:, 0] > 0.4
         return np.where(gone, there, value), np.where(gone[:, None], there, gradient)
 
-    walk = SurrogateWalk(only_below, 1.0, 0.1 * SD, *FREE)
-    x, value, _ = walk(SD * [-1.0, 0.0] + np.zeros((WALKERS, 2)), 40, np.random.default_rng(6))
+    dynamics = Dynamics(only_below, 0.1 * SD, *FREE)
+    x, value, _ = walk_on(dynamics, SD * [-1.0, 0.0] + np.zeros((WALKERS, 2)), 40, np.random.default_rng(6))
     assert np.all(np.isfinite(x))
     assert np.all(np.isfinite(value))
     assert x[:, 0].max() <= 0.4
@@ -110,7 +111,7 @@ def test_where_there_is_no_density_none_ends(there):
 
 
 def test_the_seed_decides():
-    walk = SurrogateWalk(normal, 1.0, 0.3 * SD, *FREE)
-    first, again, other = (walk(np.zeros((5, 2)), 2, np.random.default_rng(seed)).x for seed in (1, 1, 2))
+    dynamics = Dynamics(normal, 0.3 * SD, *FREE)
+    first, again, other = (walk_on(dynamics, np.zeros((5, 2)), 2, np.random.default_rng(seed))[0] for seed in (1, 1, 2))
     np.testing.assert_array_equal(first, again)
     assert np.all(first != other)
