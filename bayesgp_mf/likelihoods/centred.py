@@ -69,33 +69,82 @@ class Centred(Likelihood):
     forbids: ClassVar[bool] = False
 
     def log_partition(self, t: Array, mean: Array, variance: Array) -> Derivs:
-        """Return log of the integral of p(t|f) N(f | mean, variance), and its derivatives in mean.
+        r"""Return log of the integral of p(t|f) N(f | mean, variance), and its derivatives in mean.
 
-        At variance 0 it is `log_prob`. For other variances it is a rule that checks itself, good to some 1e-13.
+        With averages under the tilted density and :math:`l = \log p(t|f)` they are :math:`\langle l' \rangle` and
+        :math:`\langle l'' \rangle + \mathrm{Var}(l')`; or, where the target says more than the Gaussian does,
+        :math:`(\langle f \rangle - m)/v` and :math:`(\mathrm{Var}(f) - v)/v^2`, which keep their digits there. At
+        variance 0 it is `log_prob`. For other variances it is a rule that checks itself, good to some 1e-13.
         """
         t, mean, variance = np.broadcast_arrays(*(np.asarray(a, dtype=np.float64) for a in (t, mean, variance)))
         curve, bracket = self._of_targets(t)
-        return log_partition(curve, mean, variance, bracket)
+        return Derivs(*_integrals(curve, mean, variance, bracket, 3, curve, _derivatives, Quadrature.log_partition))
 
     def tilted_cumulants(self, t: Array, mean: Array, variance: Array, order: int) -> Array:
-        """Return what `cumulants.tilted_cumulants` does, for variances ``(n,)`` above zero."""
+        """Return what `cumulants.tilted_cumulants` does, for variances ``(n,)`` above zero, by the nodes of log Z."""
         curve, bracket = self._of_targets(t)
-        return tilted_cumulants(curve, mean, variance, bracket, order)
+
+        def by_nodes(_: Cases, nodes: _Nodes) -> Array:
+            return standardised_cumulants(nodes.weight, nodes.distance, order)
+
+        def adaptively(rule: Quadrature, numbers: Array, mean: Array, variance: Array) -> Array:
+            return rule.tilted_cumulants(numbers, mean, variance, order)
+
+        return _integrals(
+            curve, mean, variance, bracket, order - 2, lambda _, f: np.zeros_like(f), by_nodes, adaptively
+        )
 
     def tilted_share(self, t: Array, mean: Array, variance: Array) -> Array:
-        """Return what `Likelihood.tilted_share` does, for variances ``(n,)`` above zero."""
+        """Return what `Likelihood.tilted_share` does, for variances ``(n,)`` above zero, by the nodes of log Z."""
         curve, bracket = self._of_targets(t)
-        return tilted_share(curve, mean, variance, bracket)
+
+        def left(some: Cases, nodes: _Nodes) -> Array:
+            offset = nodes.distance - average(nodes.weight, nodes.distance)[:, None]
+            return average(nodes.weight, offset**2) / some.variance
+
+        adaptively = Quadrature.tilted_share
+        found = _integrals(curve, mean, variance, bracket, 1, lambda _, f: np.ones_like(f), left, adaptively)
+        return found.reshape(mean.shape)
 
     def mode_bracket(self, t: Array, mean: Array, variance: Array) -> tuple[Array, Array]:
         """Return bounds ``(n,)`` between which p(t|f) N(f | mean, variance) is largest."""
         return self._of_targets(t)[1](slice(None), mean, variance)
 
     def parameter_derivative(self, name: str, t: Array, mean: Array, variance: Array) -> Derivs:
-        """Return the derivative of `log_partition` in a parameter, and its two derivatives in mean."""
+        r"""Return the derivative of `log_partition` in a parameter, and its two derivatives in mean.
+
+        With :math:`g = \partial_\theta \log p(t|f)`, and averages, covariances and the third joint cumulant under the
+        tilted density, they are
+
+        .. math::
+            \langle g \rangle, \quad \langle g' \rangle + \mathrm{Cov}(g, l'), \quad \langle g'' \rangle
+            + 2 \mathrm{Cov}(g', l') + \mathrm{Cov}(g, l'') + \kappa(g, l', l'),
+
+        and, where the target says more than the Gaussian does, :math:`\mathrm{Cov}(g, f)/v` and
+        :math:`\kappa(g, f, f)/v^2`. At variance 0 they are those of g.
+        """
         t, mean, variance = np.broadcast_arrays(*(np.asarray(a, dtype=np.float64) for a in (t, mean, variance)))
-        curve, bracket = self._of_targets(t)
-        return parameter_derivative(curve, self._slope_of_targets(name, t), mean, variance, bracket)
+        (curve, bracket), slope = self._of_targets(t), self._slope_of_targets(name, t)
+        centre, sd = mean.ravel(), np.sqrt(variance.ravel())
+
+        def by_nodes(some: Cases, nodes: _Nodes) -> ArrayLike:
+            return _parameter_derivatives(nodes, slope(some.rows[:, None], some.mean[:, None] + nodes.distance), some)
+
+        def adaptively(rule: Quadrature, numbers: Array, mean: Array, variance: Array) -> ArrayLike:
+            def averaged(power: int, *, of_value: bool) -> Array:
+                def values(which: Array, f: Array) -> Array:
+                    rows = which.astype(np.intp)[:, None]
+                    unit = ((f - centre[rows]) / sd[rows]) ** power
+                    return np.asarray(slope(rows, f).value * unit if of_value else unit)
+
+                return rule.tilted_average(numbers, mean, variance, values)
+
+            g, g1, g2 = (averaged(power, of_value=True) for power in range(3))
+            u1, u2 = (averaged(power, of_value=False) for power in (1, 2))
+            once = g1 - g * u1
+            return g, once / np.sqrt(variance), (g2 - g * u2 - 2.0 * u1 * once) / variance
+
+        return Derivs(*_integrals(curve, mean, variance, bracket, 3, slope, by_nodes, adaptively))
 
     @abstractmethod
     def _of_targets(self, t: Array) -> tuple[Curve, Bracket]:
@@ -104,40 +153,6 @@ class Centred(Likelihood):
     def _slope_of_targets(self, name: str, t: Array) -> Curve:
         """Return the derivative of log p in a parameter for such targets."""
         raise NotImplementedError(f"{type(self).__name__} has no parameter {name!r}.")
-
-
-def log_partition(curve: Curve, mean: Array, variance: Array, bracket: Bracket) -> Derivs:
-    r"""Return the log of the integral of p(t|f) N(f | mean, variance), and its derivatives in mean; all of one shape.
-
-    With averages under the tilted density and :math:`l = \log p(t|f)` they are :math:`\langle l' \rangle` and
-    :math:`\langle l'' \rangle + \mathrm{Var}(l')`; or, where the target says more than the Gaussian does,
-    :math:`(\langle f \rangle - m)/v` and :math:`(\mathrm{Var}(f) - v)/v^2`, which keep their digits there. At variance
-    0 it is the curve itself. The cases of ``curve`` and ``bracket`` are numbered along the flattened shape.
-    """
-    return Derivs(*_integrals(curve, mean, variance, bracket, 3, curve, _derivatives, Quadrature.log_partition))
-
-
-def tilted_share(curve: Curve, mean: Array, variance: Array, bracket: Bracket) -> Array:
-    """Return what `Likelihood.tilted_share` does, for variances ``(k,)`` above zero, by the nodes of log Z."""
-
-    def left(some: Cases, nodes: _Nodes) -> Array:
-        offset = nodes.distance - average(nodes.weight, nodes.distance)[:, None]
-        return average(nodes.weight, offset**2) / some.variance
-
-    found = _integrals(curve, mean, variance, bracket, 1, lambda _, f: np.ones_like(f), left, Quadrature.tilted_share)
-    return found.reshape(mean.shape)
-
-
-def tilted_cumulants(curve: Curve, mean: Array, variance: Array, bracket: Bracket, order: int) -> Array:
-    """Return what `cumulants.tilted_cumulants` does, for variances ``(n,)`` above zero, by the nodes of log Z."""
-
-    def by_nodes(_: Cases, nodes: _Nodes) -> Array:
-        return standardised_cumulants(nodes.weight, nodes.distance, order)
-
-    def adaptively(rule: Quadrature, numbers: Array, mean: Array, variance: Array) -> Array:
-        return rule.tilted_cumulants(numbers, mean, variance, order)
-
-    return _integrals(curve, mean, variance, bracket, order - 2, lambda _, f: np.zeros_like(f), by_nodes, adaptively)
 
 
 def _integrals(
@@ -179,41 +194,6 @@ def _integrals(
             quadrature = Quadrature(lambda i, f: curve(i.astype(np.intp), f).value, targets="real")
             answer[:, rest] = adaptively(quadrature, rest.astype(np.float64), centre[rest], spread[rest])
     return answer.reshape(count, *mean.shape)
-
-
-def parameter_derivative(curve: Curve, slope: Curve, mean: Array, variance: Array, bracket: Bracket) -> Derivs:
-    r"""Return the derivative in a parameter of `log_partition`, and its two derivatives in mean; all of one shape.
-
-    ``slope`` is :math:`g = \partial_\theta \log p(t|f)` with two derivatives in f. With averages, covariances and the
-    third joint cumulant under the tilted density they are
-
-    .. math::
-        \langle g \rangle, \quad \langle g' \rangle + \mathrm{Cov}(g, l'), \quad \langle g'' \rangle
-        + 2 \mathrm{Cov}(g', l') + \mathrm{Cov}(g, l'') + \kappa(g, l', l'),
-
-    and, where the target says more than the Gaussian does, :math:`\mathrm{Cov}(g, f)/v` and
-    :math:`\kappa(g, f, f)/v^2`. At variance 0 they are those of g.
-    """
-    centre, sd = mean.ravel(), np.sqrt(variance.ravel())
-
-    def by_nodes(some: Cases, nodes: _Nodes) -> ArrayLike:
-        return _parameter_derivatives(nodes, slope(some.rows[:, None], some.mean[:, None] + nodes.distance), some)
-
-    def adaptively(rule: Quadrature, numbers: Array, mean: Array, variance: Array) -> ArrayLike:
-        def averaged(power: int, *, of_value: bool) -> Array:
-            def values(which: Array, f: Array) -> Array:
-                rows = which.astype(np.intp)[:, None]
-                unit = ((f - centre[rows]) / sd[rows]) ** power
-                return np.asarray(slope(rows, f).value * unit if of_value else unit)
-
-            return rule.tilted_average(numbers, mean, variance, values)
-
-        g, g1, g2 = (averaged(power, of_value=True) for power in range(3))
-        u1, u2 = (averaged(power, of_value=False) for power in (1, 2))
-        once = g1 - g * u1
-        return g, once / np.sqrt(variance), (g2 - g * u2 - 2.0 * u1 * once) / variance
-
-    return Derivs(*_integrals(curve, mean, variance, bracket, 3, slope, by_nodes, adaptively))
 
 
 def _ends(curve: Curve, cases: Cases) -> tuple[Array, Array, Array, Array]:

@@ -39,8 +39,8 @@ class _OfRates(Counts):
 
     def log_prob(self, t: Array, f: Array) -> Derivs:
         """Return log p(t|f) in nats, and its derivatives in f; ``t`` and ``f`` broadcast."""
-        t, f = np.broadcast_arrays(np.asarray(t, dtype=np.float64), np.asarray(f, dtype=np.float64))
-        return self._at(t, self._constant(t), f)
+        t = np.asarray(t, dtype=np.float64)
+        return self._at(t, self._constant(t), np.asarray(f, dtype=np.float64))
 
     def predictive_below(self, t: Array, mean: Array, variance: Array) -> Array:
         """Return the probability that a count is at most t when f ~ N(mean, variance)."""

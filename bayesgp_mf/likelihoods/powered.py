@@ -91,7 +91,8 @@ class Powered(Centred):
 
         def curve(rows: Any, f: Array) -> Derivs:
             which = np.ravel(rows)
-            found = once(self.likelihood.of_cases(case[which]), t[which], f.T)  # whose last axis is that of cases
-            return Derivs(*((self.weights[case[which]] * part).T for part in found))
+            some = case[which]
+            found, weights = once(self.likelihood.of_cases(some), t[which], f.T), self.weights[some]
+            return Derivs(*((weights * part).T for part in found))  # the last axis was that of cases
 
         return curve

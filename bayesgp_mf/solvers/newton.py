@@ -33,7 +33,7 @@ from typing import NamedTuple
 import numpy as np
 
 from bayesgp_mf.inference.problem import Problem
-from bayesgp_mf.likelihoods.cumulants import rough_higher_derivatives
+from bayesgp_mf.likelihoods.cumulants import higher_derivatives
 from bayesgp_mf.solvers.sites import SitePosterior, SiteState
 from bayesgp_mf.types import Array
 
@@ -94,7 +94,7 @@ def newton_step(
         return None
     latent = mean + variance * alpha
     _, d1, d2 = derivs
-    d3, d4 = rough_higher_derivatives(problem.likelihood, problem.t, mean, variance + extra_noise, derivs)
+    d3, d4 = higher_derivatives(problem.likelihood, problem.t, mean, variance + extra_noise, derivs, rough=True)
     gamma, g = 1.0 + precision * variance, 1.0 / (1.0 + variance * d2)
     covariance_times, squared_times, is_whole = covariance
     by_variance = 0.5 * d4 + d1 * d3
