@@ -33,7 +33,6 @@ from bayesgp_mf.inference.problem import Problem
 from bayesgp_mf.inference.solution import Cavity, Control, Evidence, Info, LeaveOneOut, Solution
 from bayesgp_mf.inference.solver import GramGradient, LooGradient, Traits
 from bayesgp_mf.matrices.factors import cholesky, triangular_inverse
-from bayesgp_mf.matrices.low_rank import LowRankGram
 from bayesgp_mf.matrices.matrix import Matrix
 from bayesgp_mf.solvers.accuracy import (
     NO_FACTOR,
@@ -419,9 +418,9 @@ class _EquationsInRootForm(_Equations):
     that they are rounded alike: where prior variances are 10^11 of the noise this settles to 8e-9, other steps to 2e-8.
     """
 
-    def __init__(self, rule: Rule, problem: Problem, matrix: LowRankGram) -> None:
+    def __init__(self, rule: Rule, problem: Problem, matrix: Matrix) -> None:
         super().__init__(rule, problem, matrix, knows_newton=False)
-        self._root = matrix.root
+        self._root = np.asarray(matrix.root)
 
     def step(self, state: SiteState, extra_noise: float = 0.0) -> SiteState:
         """Return the sites that match the likelihood at the cavities of a state."""
