@@ -16,7 +16,7 @@ import xarray as xr
 from bayesgp_mf.container.groups import Container
 from bayesgp_mf.container.layout import CASES, SAMPLE_DIMS, Layout, check_parameter_names
 from bayesgp_mf.container.quality import quality_of_fit
-from bayesgp_mf.container.stored import describe_likelihood, model_attrs, stored_evidence, stored_info
+from bayesgp_mf.container.stored import describe_likelihood, model_attrs, stored_solution
 from bayesgp_mf.container.write import sealed_container
 from bayesgp_mf.inference.problem import Problem
 from bayesgp_mf.inference.solution import Evidence, Info, Solution
@@ -83,7 +83,7 @@ def parts_container(
     """
     kernel, likelihood, solution = posterior.kernel, posterior.problem.likelihood, posterior.solution
     values = posterior.problem.matrix.stored(solution.alpha, solution.correction)
-    values |= stored_info(solution.info) | stored_evidence(solution.evidence)
+    values |= stored_solution(solution.info, solution.evidence)
     points = values["inducing_input"]
     layout = Layout(0, posterior.feature_names or np.arange(points.shape[1]), class_names, f.shape[:2])
     variables = {name: layout.variable(name, value) for name, value in values.items()}

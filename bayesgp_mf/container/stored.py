@@ -106,9 +106,15 @@ def model_attrs(kernel: Kernel, likelihood: Likelihood, solver: Solver, evidence
     }
 
 
-def stored_info(info: Info) -> dict[str, NDArray[Any]]:
-    """Return how the equations were solved as arrays by name; status and rank stand elsewhere."""
+def stored_solution(info: Info, evidence: Evidence) -> dict[str, NDArray[Any]]:
+    """Return how the equations were solved and the log evidence, as arrays by name; status and rank are elsewhere."""
     known = {name: getattr(info, name) for name in ("n_iterations", "residual", *STATED)}
+    known |= {
+        "log_evidence": evidence.value,
+        "log_evidence_se": evidence.standard_error,
+        "log_evidence_correction": evidence.correction,
+        "log_evidence_remaining": evidence.remaining,
+    }
     return {name: np.array(value) for name, value in known.items() if value is not None}
 
 
@@ -119,17 +125,6 @@ def info_of(fit: xr.Dataset, attrs: Mapping[str, Any], rank: int | None) -> Info
     if shift is not None and not 0.0 <= shift <= 1.0:  # also true if it is NaN
         raise ValueError(f"probability_shift must be between 0 and 1, and is {shift}")
     return Info(Status[attrs["status"]], int(fit["n_iterations"]), float(fit["residual"]), rank=rank, **stated)
-
-
-def stored_evidence(evidence: Evidence) -> dict[str, NDArray[Any]]:
-    """Return the log evidence as arrays by name, with what is known of it."""
-    known = {
-        "log_evidence": evidence.value,
-        "log_evidence_se": evidence.standard_error,
-        "log_evidence_correction": evidence.correction,
-        "log_evidence_remaining": evidence.remaining,
-    }
-    return {name: np.array(value) for name, value in known.items() if value is not None}
 
 
 def evidence_of_fit(fit: xr.Dataset, attrs: Mapping[str, Any] | None = None) -> Evidence:

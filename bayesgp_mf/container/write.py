@@ -15,7 +15,7 @@ from bayesgp_mf.container.draws import draw_training
 from bayesgp_mf.container.groups import Container, make_container
 from bayesgp_mf.container.layout import LOO_OMITTED, SAMPLE_DIMS, Layout, common_attrs
 from bayesgp_mf.container.quality import quality_of_fit
-from bayesgp_mf.container.stored import model_attrs, stored_evidence, stored_info
+from bayesgp_mf.container.stored import model_attrs, stored_solution
 from bayesgp_mf.errors import Status, UndefinedQuantityError
 from bayesgp_mf.hyper.model import Model
 from bayesgp_mf.inference.solution import LeaveOneOut
@@ -174,7 +174,5 @@ def _padded(settings: list[dict[str, NDArray[Any]]]) -> list[dict[str, NDArray[A
 def _setting(part: Part) -> dict[str, NDArray[Any]]:
     """Return the arrays of one setting."""
     solution = part.solution
-    arrays = {"alpha": solution.alpha, **stored_info(solution.info)}
-    arrays |= part.problem.matrix.stored(solution.alpha, solution.correction)
-    arrays |= solution.correction.stored() | stored_evidence(solution.evidence)
-    return arrays
+    arrays = {"alpha": solution.alpha, **part.problem.matrix.stored(solution.alpha, solution.correction)}
+    return arrays | solution.correction.stored() | stored_solution(solution.info, solution.evidence)
