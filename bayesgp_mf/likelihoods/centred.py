@@ -280,11 +280,8 @@ def _derivatives(cases: Cases, nodes: _Nodes) -> tuple[Array, Array, Array]:
 
 def _parameter_derivatives(nodes: _Nodes, g: Derivs, cases: Cases) -> tuple[Array, Array, Array]:
     """Return the derivative of log Z in a parameter, and its two derivatives in the mean, ``(k,)`` each."""
-    weight, heavy, variance = (
-        nodes.weight,
-        nodes.weight > 0,
-        cases.variance,
-    )  # where the weight is nothing a derivative may be infinite
+    weight, variance = nodes.weight, cases.variance
+    heavy = weight > 0  # where the weight is nothing a derivative may be infinite
     value, slope, bend, l1, l2 = (np.where(heavy, part, 0.0) for part in (*g, *nodes.log_prob[1:]))
 
     def centred(values: Array) -> Array:

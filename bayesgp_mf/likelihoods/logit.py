@@ -120,7 +120,11 @@ class Logit(Likelihood):
 
 def _partition(z: Array, variance: Array) -> tuple[Array, Array, Array]:
     """Return log E sigma(f) for f ~ N(z, variance > 0) and its derivatives in z, each ``(k,)``."""
-    value, s1, s2 = _unlikely(-np.abs(z), variance)
+    answer = np.empty((3, z.size))
+    for rule, rows in by_rule(np.sqrt(variance), _RULES):
+        for some in (rows[part] for part in blocks(rows.size, max(1, _ENTRIES // rule.points))):
+            answer[:, some] = _unlikely(-np.abs(z[some]), variance[some], rule)
+    value, s1, s2 = answer
     right = z > 0
     probability = np.exp(value[right])
     odds = probability / (1.0 - probability)  # the probability is at most one half
@@ -131,17 +135,8 @@ def _partition(z: Array, variance: Array) -> tuple[Array, Array, Array]:
     return value, s1, s2
 
 
-def _unlikely(mean: Array, variance: Array) -> tuple[Array, Array, Array]:
+def _unlikely(mean: Array, variance: Array, rule: Rule) -> tuple[Array, Array, Array]:
     """Return log E sigma(f) for f ~ N(mean <= 0, variance > 0) and its derivatives in mean, each ``(k,)``."""
-    answer = np.empty((3, mean.size))
-    for rule, rows in by_rule(np.sqrt(variance), _RULES):
-        for some in (rows[part] for part in blocks(rows.size, max(1, _ENTRIES // rule.points))):
-            answer[:, some] = _integrate(mean[some], variance[some], rule)
-    return answer[0], answer[1], answer[2]
-
-
-def _integrate(mean: Array, variance: Array, rule: Rule) -> tuple[Array, Array, Array]:
-    """Return the same by one rule."""
     density = discretise(mean, variance, rule)
     weight, offset = density.weight, density.offset
     likely = 1.0 / (1.0 + density.small)
