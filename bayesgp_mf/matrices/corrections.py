@@ -258,10 +258,7 @@ class Sites(Correction):
 
         With f = A u that is the posterior covariance of u, without a difference from that of the prior.
         """
-        precision = (root.T * self.site_precision) @ root
-        precision.ravel()[:: precision.shape[0] + 1] += 1.0
-        lower = np.asarray(np.linalg.qr(triangular_inverse(cholesky(precision)), mode="r")).T
-        return np.asarray(lower * np.sign(np.diag(lower)))
+        return factor_of_weights((root.T * self.site_precision) @ root)
 
     def stored(self) -> dict[str, Array]:
         """Return the site variances; a site that says nothing has an infinite one."""
@@ -273,6 +270,13 @@ class Sites(Correction):
         result = np.zeros((self.site_precision.size, which.size))
         result[which, np.arange(which.size)] = 1.0
         return result
+
+
+def factor_of_weights(precision: Array) -> Array:
+    """Return the lower triangular C ``(r, r)`` with C C' = (I + P)^-1, given P, which is overwritten."""
+    precision.ravel()[:: precision.shape[0] + 1] += 1.0
+    lower = np.asarray(np.linalg.qr(triangular_inverse(cholesky(precision)), mode="r")).T
+    return np.asarray(lower * np.sign(np.diag(lower)))
 
 
 class DenseCorrection(Correction):

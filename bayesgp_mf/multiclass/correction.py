@@ -112,6 +112,12 @@ class ClassCorrection(Correction):
         """Return k_c' R_cc k_c ``(C, m)`` of each new case."""
         return np.array(np.diagonal(self.blocks(features), axis1=1, axis2=2).T)
 
+    def dense(self) -> Array:
+        """Return ``R (C, n, C, n)``, for tests: nothing else makes a matrix of so many rows."""
+        n, n_classes = self.site.numbers.shape[:2]
+        every = np.einsum("cd,ij->cijd", np.eye(n_classes), np.eye(n))
+        return np.moveaxis(self.multiply(every), -1, 2)
+
     def stored(self) -> dict[str, Array]:
         """Return the sites."""
         return {self.site.stored_as: self.site.numbers}
@@ -188,17 +194,17 @@ class DenseClassCorrection(ClassCorrection):
         """Return E_c k_c ``(n, k)`` of training cases."""
         return self._own(c, of_class(self._gram, c)[:, which])
 
-    def _seen(self, features: Array) -> list[_Seen]:
-        """Return what R makes of new cases, from covariances ``(n, m)`` or ``(C, n, m)``, in each class."""
-        each = ((c, of_class(features, c)) for c in range(self._n_classes))
-        found = ((c, k, self._own(c, k)) for c, k in each)
-        return [_Seen(k, own, self._half(c, k, own)) for c, k, own in found]
+    def _seen(self, features: Array, which: NDArray[np.intp] | None = None) -> list[_Seen]:
+        """Return what R makes of cases in each class, by their covariances ``(n, m)`` or ``(C, n, m)``.
 
-    def _seen_of_training(self, which: NDArray[np.intp]) -> list[_Seen]:
-        """Return the same of training cases."""
-        each = ((c, of_class(self._gram, c)[:, which]) for c in range(self._n_classes))
-        found = ((c, k, self._own_of_training(c, which)) for c, k in each)
-        return [_Seen(k, own, self._half(c, k, own)) for c, k, own in found]
+        Given the numbers ``which (m,)`` of training cases they are these.
+        """
+        result = []
+        for c in range(self._n_classes):
+            k = of_class(features, c)
+            own = self._own(c, k) if which is None else self._own_of_training(c, which)
+            result.append(_Seen(k, own, self._half(c, k, own)))
+        return result
 
     def blocks(self, features: Array) -> Array:
         """Return k_c' R_cd k_d ``(m, C, C)`` of each new case."""
@@ -217,7 +223,8 @@ class DenseClassCorrection(ClassCorrection):
     def covariances(self) -> Array:
         """Return the posterior covariances ``(n, C, C)`` of the classes of each training case."""
         every = np.arange(self._gram.shape[-1])
-        found = [self._blocks_of(self._seen_of_training(every[some])) for some in blocks(every.size, BLOCK)]
+        cases = (every[some] for some in blocks(every.size, BLOCK))
+        found = [self._blocks_of(self._seen(self._gram[..., which], which)) for which in cases]
         return _left_of(prior_variance(self._gram, self._n_classes), np.concatenate(found))
 
     @cached_property
@@ -265,10 +272,6 @@ class DenseClassCorrection(ClassCorrection):
             if own is not None:
                 result[c, :, c] += k.T @ own
         return np.asarray(result)
-
-    def dense(self) -> Array:
-        """Return ``R (C, n, C, n)``, for tests: nothing else makes a matrix of so many rows."""
-        return self.quadratic(np.eye(self._gram.shape[-1]))
 
     def gradient(self, left: Array, right: Array) -> Array:
         """Return (l_c r_c' + r_c l_c' - R_cc)/2, summed over classes that share K: ``(n, n)``, or ``(C, n, n)``."""

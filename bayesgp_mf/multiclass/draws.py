@@ -23,7 +23,8 @@ from scipy.linalg import block_diag
 
 from bayesgp_mf.likelihoods.softmax_integral import contrast_basis
 from bayesgp_mf.matrices.blocks import blocks
-from bayesgp_mf.matrices.factors import cholesky, psd_root, triangular_inverse
+from bayesgp_mf.matrices.corrections import factor_of_weights
+from bayesgp_mf.matrices.factors import psd_root
 from bayesgp_mf.matrices.sampling import Drawn, RootSampler
 from bayesgp_mf.multiclass.correction import ClassCorrection, SoftmaxCorrection, times_gram
 from bayesgp_mf.multiclass.low_rank import RootClassCorrection
@@ -114,10 +115,7 @@ class RootClassSampler:
         n, n_classes = self._alpha.shape
         by_class = roots.reshape(n_classes, n, -1)
         weighted = np.einsum("icd,dir->cir", self._precision, by_class).reshape(roots.shape)
-        precision = roots.T @ weighted
-        precision.ravel()[:: precision.shape[0] + 1] += 1.0
-        lower = np.asarray(np.linalg.qr(triangular_inverse(cholesky(precision)), mode="r")).T
-        return np.asarray(lower * np.sign(np.diag(lower)))
+        return factor_of_weights(roots.T @ weighted)
 
 
 class LowRankClassSampler:

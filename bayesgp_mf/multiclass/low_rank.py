@@ -216,11 +216,6 @@ class RootClassCorrection(ClassCorrection):
             np.einsum("ca,aibj,db->cidj", self._basis, kept.reshape(size, m, size, m), self._basis, optimize=True)
         )
 
-    def dense(self) -> Array:
-        """Return ``R (C, n, C, n)``, for tests: nothing else makes a matrix of so many rows."""
-        every = np.einsum("cd,ij->cijd", np.eye(self.site.n_classes), np.eye(self.gram.shape[0]))
-        return np.moveaxis(self.multiply(every), -1, 2)
-
     def gradient(self, left: Array, right: Array) -> RootGradient:
         """Return the derivative, known by its product with the root."""
         return RootGradient(self.gram, left, right, self, np.zeros(left.shape[0]))

@@ -8,7 +8,7 @@ import numpy as np
 
 from bayesgp_mf.errors import NotPositiveDefiniteError, Status
 from bayesgp_mf.inference.problem import Problem
-from bayesgp_mf.inference.solution import ClassLeaveOneOut, Solution
+from bayesgp_mf.inference.solution import Cavity, ClassLeaveOneOut, Solution
 from bayesgp_mf.likelihoods.base import ClassLikelihood
 from bayesgp_mf.multiclass.class_gram import class_gram
 from bayesgp_mf.multiclass.correction import ClassCorrection
@@ -59,10 +59,7 @@ def class_linear_response(problem: Problem, solution: Solution) -> ClassLeaveOne
             f"method {solution.method!r}: rounding leaves no leave-one-out covariance of case {worst}, whose prior "
             f"variance is {prior.max():.3g}. Use a kernel with less variance."
         )
-    covariance = without_own_site(*own)
-    latent = class_gram(problem).times(solution.alpha)
-    mean = latent - np.einsum("icd,id->ic", covariance, solution.alpha)
-    return class_predictions(problem, mean, covariance)
+    return class_predictions(problem, *class_cavity(problem, own, solution.alpha))
 
 
 class OwnSites(NamedTuple):
@@ -79,6 +76,17 @@ def own_sites(correction: ClassCorrection) -> OwnSites:
     through = sigma @ factor
     signs = correction.site.signs[:, :, None] * np.eye(factor.shape[2])
     return OwnSites(sigma, through, signs - np.swapaxes(factor, 1, 2) @ through)
+
+
+def class_cavity(problem: Problem, own: OwnSites, alpha: Array) -> Cavity:
+    """Return means ``(n, C)`` and covariances ``(n, C, C)`` without each case's own site."""
+    covariance = without_own_site(*own)
+    return Cavity(cavity_mean(problem, covariance, alpha), covariance)
+
+
+def cavity_mean(problem: Problem, covariance: Array, alpha: Array) -> Array:
+    """Return K alpha - V alpha ``(n, C)``."""
+    return np.asarray(class_gram(problem).times(alpha) - np.einsum("icd,id->ic", covariance, alpha))
 
 
 def without_own_site(sigma: Array, through: Array, remaining: Array) -> Array:

@@ -39,14 +39,14 @@ from bayesgp_mf.likelihoods import Likelihood, Softmax
 from bayesgp_mf.likelihoods.base import ClassLikelihood
 from bayesgp_mf.likelihoods.softmax_tilted import FEWEST
 from bayesgp_mf.multiclass.class_gram import FORMS, class_gram
-from bayesgp_mf.multiclass.correction import ClassCorrection
 from bayesgp_mf.multiclass.joint import JointCases
 from bayesgp_mf.multiclass.nearest import NearestCases
 from bayesgp_mf.multiclass.response import (
+    cavity_mean,
+    class_cavity,
     class_correction,
     own_sites,
     require_known_determinant,
-    without_own_site,
 )
 from bayesgp_mf.multiclass.site_form import CaseSites, SiteForm, site_form
 from bayesgp_mf.solvers.accuracy import assessed, in_deviations, require_accurate
@@ -171,8 +171,7 @@ class StarTap:
         """Return the cavities ``(n, C)`` and ``(n, C, C)`` of a solution, which one that was read from a file lacks."""
         if solution.cavity is not None:
             return solution.cavity
-        found = _cavities(problem, class_correction(solution), solution.alpha)
-        return Cavity(found.mean, found.covariance)
+        return class_cavity(problem, own_sites(class_correction(solution)), solution.alpha)
 
     def _known_classes(self, problem: Problem, solution: Solution) -> KnownClasses | None:
         """Return what is known beyond the Gaussian posterior.
@@ -203,18 +202,20 @@ class StarTap:
         return ClassSites(found.site, _shift(found.site.precision, mean, covariance, found))
 
     def _finish(self, problem: Problem, state: ClassSites, info: Info, points: int | None) -> Solution:
-        alpha, correction, (mean, covariance, sigma, log_det_own) = _posterior(problem, state)
+        alpha, correction = _posterior(problem, state)
+        own = own_sites(correction)
+        mean, covariance = cavity = class_cavity(problem, own, alpha)
         found = _sites_at(problem, mean, covariance, points)
         value = float(np.sum(found.log_partition)) - 0.5 * float(np.sum(alpha * class_gram(problem).times(alpha)))
         value += 0.5 * float(np.einsum("ic,icd,id->", alpha, covariance, alpha))
-        value -= 0.5 * correction.log_det - 0.5 * log_det_own
+        value -= 0.5 * correction.log_det + 0.5 * float(np.sum(np.linalg.slogdet(own.remaining)[1]))
         info = replace(info, **problem.matrix.stated)
-        solution = Solution(self.name, alpha, correction, Evidence(value, "ep"), Cavity(mean, covariance), info)
+        solution = Solution(self.name, alpha, correction, Evidence(value, "ep"), cavity, info)
         require_known_determinant(solution)
         # by so much would sites, put right one by one, move the means of their cases
         residual = found.gradient - alpha
-        own = np.einsum("icd,id->ic", covariance, residual)
-        mean_error = in_deviations(own, np.sqrt(np.diagonal(sigma, axis1=1, axis2=2)))
+        moved = np.einsum("icd,id->ic", covariance, residual)
+        mean_error = in_deviations(moved, np.sqrt(np.diagonal(own.sigma, axis1=1, axis2=2)))
         return assessed(
             solution,
             problem.matrix,
@@ -285,34 +286,12 @@ def _shift(precision: Array, mean: Array, covariance: Array, found: CaseSites) -
     return np.asarray(np.einsum("icd,id->ic", precision, tilted_mean) + found.gradient)
 
 
-def _cavity_mean(problem: Problem, covariance: Array, alpha: Array) -> Array:
-    """Return K alpha - V alpha ``(n, C)``."""
-    return np.asarray(class_gram(problem).times(alpha) - np.einsum("icd,id->ic", covariance, alpha))
-
-
-class _Cavities(NamedTuple):
-    """Means ``(n, C)`` without a case's own site, covariances ``(n, C, C)`` without and with it, log det(I + V W)."""
-
-    mean: Array
-    covariance: Array
-    posterior: Array
-    log_det: float
-
-
-def _posterior(problem: Problem, state: ClassSites) -> tuple[Array, Any, _Cavities]:
-    """Return alpha and R under given sites, and the cavities."""
+def _posterior(problem: Problem, state: ClassSites) -> tuple[Array, Any]:
+    """Return alpha and R under given sites."""
     if not (np.all(np.isfinite(state.site.numbers)) and np.all(np.isfinite(state.shift))):
         raise NotPositiveDefiniteError("the sites of a state are not finite")
     correction = class_gram(problem).correction(state.site)
-    alpha = correction.weights(state.shift)
-    return alpha, correction, _cavities(problem, correction, alpha)
-
-
-def _cavities(problem: Problem, correction: ClassCorrection, alpha: Array) -> _Cavities:
-    own = own_sites(correction)
-    covariance = without_own_site(*own)
-    mean = _cavity_mean(problem, covariance, alpha)
-    return _Cavities(mean, covariance, own.sigma, -float(np.sum(np.linalg.slogdet(own.remaining)[1])))
+    return correction.weights(state.shift), correction
 
 
 def _state_of(problem: Problem, solution: Solution) -> ClassSites:
@@ -340,7 +319,8 @@ def _iterate(
     def update(x: Array) -> Array:
         state = unpack(x)
         precision = state.site.precision
-        alpha, correction, (mean, covariance, *_) = _posterior(problem, state)
+        alpha, correction = _posterior(problem, state)
+        mean, covariance = class_cavity(problem, own_sites(correction), alpha)
         found = _sites_at(problem, mean + prior_mean, covariance, points)
         sd = np.sqrt(np.diagonal(covariance, axis1=1, axis2=2))
         residual = np.linalg.norm(sd * (found.gradient - alpha))
@@ -349,7 +329,7 @@ def _iterate(
             # towards alpha = grad log Z by sites of the old precision with the new mean and slope: factors and cavity
             # covariances stay, and nothing costs more than a product of K with C columns
             alpha = correction.weights(_shift(precision, mean, covariance, found))
-            further = _cavity_mean(problem, covariance, alpha)
+            further = cavity_mean(problem, covariance, alpha)
             nearer = _sites_at(problem, further + prior_mean, covariance, points)
             left = np.linalg.norm(sd * (nearer.gradient - alpha))
             if not left < residual:

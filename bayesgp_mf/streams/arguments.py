@@ -77,7 +77,8 @@ def in_range(name: str, X: Array) -> Array:
 
 def as_half_life(forget: Any) -> float | None:
     """Return a half-life in cases, or None, or raise a ValueError."""
-    if forget is not None and not (_is_number(forget) and 0.0 < forget < math.inf):
+    is_number = isinstance(forget, numbers.Real) and not isinstance(forget, bool)
+    if forget is not None and not (is_number and 0.0 < forget < math.inf):
         raise ValueError(f"forget must be a half-life in cases, a number above 0, or None, got {forget!r}.")
     return None if forget is None else float(forget)
 
@@ -88,15 +89,13 @@ def plain(label: Any) -> Any:
     return label if isinstance(label, str | bool | int | float) else str(label)
 
 
-def _is_number(value: Any) -> bool:
-    return isinstance(value, numbers.Real) and not isinstance(value, bool)
-
-
-def as_budget(budget: Any) -> int | None:
-    """Return a number of basis inputs, or None, or raise a ValueError."""
+def as_budget(budget: Any, classes: tuple[Any, ...] | None) -> int | None:
+    """Return a number of basis inputs, or None, or raise a ValueError; of classes that are known not too many."""
     if budget is None:
         return None
     check_positive_integers(budget=budget)
+    if classes is not None:
+        check_rows(int(budget), len(classes) - 1)
     return int(budget)
 
 
@@ -118,11 +117,6 @@ def as_classes(classes: Any, likelihood: Likelihood) -> tuple[Any, ...] | None:
     return two[0], two[1]
 
 
-def with_classes(likelihood: Likelihood, classes: tuple[Any, ...] | None) -> Likelihood:
-    """Return a likelihood of several classes with these, where they are known; any other as it is."""
-    return likelihood if classes is None else likelihood.with_classes(classes)
-
-
 def check_streamed(kernel: Kernel, likelihood: Likelihood) -> None:
     """Raise a ValueError if a stream cannot have this kernel or likelihood."""
     if kernel.per_class:
@@ -135,12 +129,6 @@ def check_streamed(kernel: Kernel, likelihood: Likelihood) -> None:
     check = traits_of(get_method("tap", likelihood)).check
     if check is not None:
         check(likelihood)
-
-
-def check_size(budget: int | None, classes: tuple[Any, ...] | None) -> None:
-    """Raise a ValueError if a budget is too large for so many classes."""
-    if budget is not None and classes is not None:
-        check_rows(budget, len(classes) - 1)
 
 
 def check_hyper(hyper: str | Strategy) -> None:

@@ -117,19 +117,21 @@ class Factor:
 
     def draw(self, sizes: tuple[int, int], rng: np.random.Generator) -> Array:
         """Return draws ``(chains, draws, M, q)`` of the functions at the basis inputs."""
-        v = rng.standard_normal((*sizes, self.shift.size))
-        if self.size:
-            v = self.mean + v @ self.inverse_factor
-        return np.asarray(self.root @ v.reshape(*sizes, self.size, self.outputs))
+        return np.asarray(self.root @ self._draw_weights(sizes, rng))
 
     def draw_at(self, features: Array, gram: Array, draws: int, rng: np.random.Generator) -> Array:
         """Return joint draws ``(draws, m, q)`` of the functions at cases whose prior covariances are ``(m, m)``."""
-        v = rng.standard_normal((draws, self.shift.size))
-        if self.size:
-            v = self.mean + v @ self.inverse_factor
+        v = self._draw_weights((draws,), rng)
         rest = psd_root(gram - features.T @ features)  # what the basis leaves of the prior
         noise = rng.standard_normal((draws, rest.shape[1], self.outputs))
-        return np.asarray(features.T @ v.reshape(draws, self.size, self.outputs) + rest @ noise)
+        return np.asarray(features.T @ v + rest @ noise)
+
+    def _draw_weights(self, sizes: tuple[int, ...], rng: np.random.Generator) -> Array:
+        """Return draws ``(*sizes, M, q)`` of v."""
+        v = rng.standard_normal((*sizes, self.shift.size))
+        if self.size:
+            v = self.mean + v @ self.inverse_factor
+        return np.asarray(v.reshape(*sizes, self.size, self.outputs))
 
     def with_points(self, kernel: Any, X: Array) -> Factor:
         """Return the same with more basis inputs ``(k, d)``, but for those that others determine up to rounding."""

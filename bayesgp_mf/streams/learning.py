@@ -142,7 +142,9 @@ class Learner:
         }
         if not state.is_plain:
             given |= {"offset": state.rows[:, 1], "weights": state.rows[:, 2]}
-        found = fit(state.X, state.t, state.kernel, of_codes(self.likelihood), hyper=hyper, **given)
+        # of several classes the targets that are kept are codes
+        coded = self.likelihood.with_classes(tuple(range(values_of(self.likelihood).outputs + 1)))
+        found = fit(state.X, state.t, state.kernel, coded, hyper=hyper, **given)
         process: Any = posterior(found)
         return as_kernel(process.kernel)
 
@@ -150,9 +152,3 @@ class Learner:
 def values_of(likelihood: Likelihood) -> Values:
     """Return what the latent values of a case are under a likelihood."""
     return ClassValues(likelihood) if likelihood.has_classes else Values(likelihood)
-
-
-def of_codes(likelihood: Any) -> Likelihood:
-    """Return a likelihood whose labels are the targets that a stream keeps: of several classes their codes."""
-    coded: Likelihood = likelihood
-    return likelihood.with_classes(tuple(range(likelihood.n_classes))) if coded.has_classes else coded

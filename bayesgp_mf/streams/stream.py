@@ -45,10 +45,8 @@ from bayesgp_mf.streams.arguments import (
     as_table,
     as_targets,
     check_hyper,
-    check_size,
     check_streamed,
     in_range,
-    with_classes,
 )
 from bayesgp_mf.streams.factor import Factor, nothing
 from bayesgp_mf.streams.files import OPTIONS, check_writable, read, state_of, write
@@ -193,13 +191,12 @@ class Stream:
                     f"first={first} cases are tuned on, and reservoir={reservoir} are kept: it is too small."
                 )
         self._classes = as_classes(classes, likelihood)
-        likelihood = with_classes(likelihood, self._classes)
+        if self._classes is not None:
+            likelihood = likelihood.with_classes(self._classes)
         check_streamed(start, likelihood)
-        size = as_budget(budget)
-        check_size(size, self._classes)
         self._learner = Learner(
             likelihood,
-            size,
+            as_budget(budget, self._classes),
             hyper,
             int(first),
             int(reservoir),
@@ -292,8 +289,7 @@ class Stream:
     @budget.setter
     @_alone
     def budget(self, value: int | None) -> None:
-        budget = as_budget(value)
-        check_size(budget, self._classes)
+        budget = as_budget(value, self._classes)
         if budget is not None:
             self._state = replace(self._state, factor=self._state.factor.within(budget))
         self._learner = replace(self._learner, budget=budget)
@@ -370,8 +366,9 @@ class Stream:
         rows = rows_of(t, *given)
         former = self._features, self._classes, self._state, self._learner
         if not self.n_seen:
-            check_size(self.budget, classes)
-            self._learner = replace(self._learner, likelihood=with_classes(self.likelihood, classes))
+            as_budget(self.budget, classes)  # which raises if it is too large for these
+            if classes is not None:
+                self._learner = replace(self._learner, likelihood=self.likelihood.with_classes(classes))
             self._state = replace(self._state, kernel=self.kernel.with_column_names(features))
         if given[0] is not None:
             self._state = replace(self._state, has_offset=True)
