@@ -75,7 +75,7 @@ def _takes(solver: Solver, likelihood: Likelihood) -> bool:
 
 
 def _refuse_targets(solver: Solver, likelihood: Likelihood) -> None:
-    name = type(likelihood).__name__
+    name = likelihood.display_name
     if likelihood.has_classes:
         raise ValueError(
             f"method {solver.name!r} has one latent value for each case, and {name} one for each class. "

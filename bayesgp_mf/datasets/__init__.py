@@ -1,4 +1,7 @@
-"""Small classification sets with the splits of the literature, and labels drawn from a known process."""
+"""Small classification sets with the splits of the literature, and labels drawn from a known process.
+
+Users and `validation` look inside; nothing in the package does.
+"""
 
 from __future__ import annotations
 

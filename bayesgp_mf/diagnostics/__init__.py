@@ -2,7 +2,7 @@
 
 Against another posterior of the same model (`agreement`), against the exact one by importance weights (`importance`),
 exact probabilities and draws for models whose labels are signs; and from arrays: leave-one-out by refits, error counts,
-log scores and calibration. `quality` says it all in a sentence.
+log scores and calibration. `quality` says it all in a sentence. Figures and pages look inside.
 """
 
 from __future__ import annotations

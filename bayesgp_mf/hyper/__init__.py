@@ -1,4 +1,7 @@
-"""Choosing hyperparameters: point estimates, and averages over what the data leave open."""
+"""Choosing hyperparameters: point estimates, and averages over what the data leave open.
+
+The doors, `tuning`, `pymc` and `sharded` look inside, for objectives, targets and models.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Covariance functions k(x, x'): what the latent function is believed to be before any data."""
+"""Covariance functions k(x, x'): what the latent function is believed to be before any data.
+
+All above may look inside; `base` and `stationary` are for kernels of your own.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Likelihoods p(t | f) of one target given one latent value."""
+"""Likelihoods p(t | f) of one target given one latent value.
+
+All above may look inside; `base` is for likelihoods of your own.
+"""
 
 from __future__ import annotations
 

@@ -319,7 +319,7 @@ class Likelihood(ABC):
     def with_parameters(self, **values: Any) -> Self:
         """Return the likelihood with some of its `parameters` replaced; ValueError if it refuses a value."""
         each: Any = self
-        if unknown := sorted(values.keys() - self.tunable.keys()):
+        if unknown := sorted(values.keys() - self.parameters.keys()):
             raise ValueError(f"{type(self).__name__} has no parameters {unknown}.")
         return replace(each, **values) if values else self
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -101,9 +102,20 @@ class PosteriorCovariance(NamedTuple):
         return PosteriorCovariance(
             self.diagonal[cases],
             self.own[cases],
-            lambda rows, columns: self.entries(cases[rows], cases[columns]),
-            lambda features, which: self.with_new(features, cases[which]),
+            partial(_entries_of_some, self.entries, cases),
+            partial(_with_new_of_some, self.with_new, cases),
         )
+
+
+# functions with names, of which a copy can be sent to other processes
+
+
+def _entries_of_some(entries: Any, cases: NDArray[np.intp], rows: Cases, columns: Cases) -> Array:
+    return np.asarray(entries(cases[rows], cases[columns]))
+
+
+def _with_new_of_some(with_new: Any, cases: NDArray[np.intp], features: Array, which: Cases) -> Array:
+    return np.asarray(with_new(features, cases[which]))
 
 
 def covariance_of_matrix(matrix: Array, with_all: Callable[[Array], Array]) -> PosteriorCovariance:
@@ -111,16 +123,20 @@ def covariance_of_matrix(matrix: Array, with_all: Callable[[Array], Array]) -> P
 
     ``with_all`` returns the covariances ``(n, m)`` of all training cases with new ones, from their features ``(r, m)``.
     """
-
-    def entries(rows: Cases, columns: Cases) -> Array:
-        if isinstance(rows, np.ndarray) and rows.ndim == 2 and isinstance(columns, np.ndarray):
-            return matrix[rows[:, :, None], columns[:, None, :]]
-        return matrix[rows][:, columns]
-
     diagonal = matrix.diagonal().copy()
     return PosteriorCovariance(
-        diagonal, np.zeros_like(diagonal), entries, lambda features, which: with_all(features)[which].T
+        diagonal, np.zeros_like(diagonal), partial(_entries_of_matrix, matrix), partial(_with_new_of_all, with_all)
     )
+
+
+def _entries_of_matrix(matrix: Array, rows: Cases, columns: Cases) -> Array:
+    if isinstance(rows, np.ndarray) and rows.ndim == 2 and isinstance(columns, np.ndarray):
+        return matrix[rows[:, :, None], columns[:, None, :]]
+    return matrix[rows][:, columns]
+
+
+def _with_new_of_all(with_all: Callable[[Array], Array], features: Array, which: Cases) -> Array:
+    return with_all(features)[which].T
 
 
 def covariance_of_factor(factor: Array, own: Array, of_features: Array) -> PosteriorCovariance:
@@ -131,9 +147,17 @@ def covariance_of_factor(factor: Array, own: Array, of_features: Array) -> Poste
     return PosteriorCovariance(
         np.einsum("ij,ij->i", factor, factor) + own,
         own,
-        lambda rows, columns: np.asarray(factor[rows] @ np.swapaxes(factor[columns], -1, -2)),
-        lambda features, which: np.asarray((of_features @ features).T @ factor[which].T),
+        partial(_entries_of_factor, factor),
+        partial(_with_new_of_factor, factor, of_features),
     )
+
+
+def _entries_of_factor(factor: Array, rows: Cases, columns: Cases) -> Array:
+    return np.asarray(factor[rows] @ np.swapaxes(factor[columns], -1, -2))
+
+
+def _with_new_of_factor(factor: Array, of_features: Array, features: Array, which: Cases) -> Array:
+    return np.asarray((of_features @ features).T @ factor[which].T)
 
 
 class Covariance(NamedTuple):

@@ -1,6 +1,6 @@
 """Figures of fits, predictions and comparisons, in matplotlib: a function for each.
 
-matplotlib is imported when a figure is drawn.
+matplotlib is imported when a figure is drawn. `reports` looks inside.
 """
 
 from __future__ import annotations

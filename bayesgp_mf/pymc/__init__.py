@@ -4,7 +4,8 @@
 `sample_latent` draws the latent values afterwards, with what ArviZ needs; `latent_model` is the exact model to compare
 with, `latent_conditional` predicts in it, and `OrthantStep` a step method that samples it under a step likelihood;
 `kernel_from_pymc` takes a covariance function of PyMC to the rest of this package, and `kernel_to_pymc` a kernel of
-this package to PyMC; `Nuts` is a strategy for `fit`.
+this package to PyMC; `Nuts` is a strategy for `fit`. The rest of the package asks for it
+only where a model or a covariance function of PyMC is given.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""The same solution on many machines: tables in parts, in processes or on a Dask cluster."""
+"""The same solution on many machines: tables in parts, in processes or on a Dask cluster.
+
+Nobody looks inside: these names are its face.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Learning without an end: batches of cases, what they say kept at a few inputs, saved and resumed."""
+"""Learning without an end: batches of cases, what they say kept at a few inputs, saved and resumed.
+
+`sharded`, `sklearn` and figures look inside.
+"""
 
 from __future__ import annotations
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 import pytest
 
 import bayesgp_mf as bgp
 from bayesgp_mf import likelihoods
-from bayesgp_mf.hyper import LooScore, Objective, Target
+from bayesgp_mf.hyper import LogNormal, LooScore, Objective, Target
 from bayesgp_mf.likelihoods import Gaussian, Likelihood, Quadrature, is_built_in
 from bayesgp_mf.likelihoods.base import LatentNoise
 from bayesgp_mf.likelihoods.by_case import by_case
@@ -216,3 +218,39 @@ def test_several_classes_are_solved_under_a_likelihood_that_says_how():
     more = {name: getattr(several, name) for name in names}
     found, expected = (bgp.solve(np.eye(3), codes, it) for it in (stating(several, **more), several))
     np.testing.assert_array_equal(found.alpha, expected.alpha)
+
+
+@dataclass(frozen=True)
+class Measured(Likelihood):
+    """Gaussian noise of a variance that is a parameter, and not among those that are tunable."""
+
+    variance: float = 0.3
+    targets, forbids, log_concave = "real", False, True
+
+    @property
+    def parameters(self):
+        return {"variance": self.variance}
+
+    def log_prob(self, t, f):
+        return Gaussian(self.variance).log_prob(t, f)
+
+    def log_partition(self, t, mean, variance):
+        return Gaussian(self.variance).log_partition(t, mean, variance)
+
+    def parameter_derivative(self, name, t, mean, variance):
+        assert name == "variance"
+        return Gaussian(self.variance).parameter_derivative("noise_variance", t, mean, variance)
+
+    def sample(self, f, rng):
+        return Gaussian(self.variance).sample(f, rng)
+
+
+def test_a_parameter_that_is_not_tunable_is_tuned_only_where_it_has_a_prior():
+    X, y, prior = TOY.X, TARGETS["real"], LogNormal(0.0, 1.0)
+    options = {"fixed": ["gaussian_lengthscale", "gaussian_variance", "white_variance"], "draws": 5, "chains": 1}
+    own = bgp.fit(X, y, KERNEL, Measured(), hyper="evidence", priors={"variance": prior}, random_seed=1, **options)
+    theirs = bgp.fit(
+        X, y, KERNEL, Gaussian(0.3), hyper="evidence", priors={"noise_variance": prior}, random_seed=1, **options
+    )
+    assert float(own["fit"]["variance"]) == pytest.approx(float(theirs["fit"]["noise_variance"]), rel=1e-6)
+    assert float(own["fit"]["variance"]) != 0.3

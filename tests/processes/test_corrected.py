@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import warnings
 
 import numpy as np
@@ -464,3 +465,16 @@ def test_a_case_that_is_known_without_a_label_changes_nothing(n):
     nothing = posterior_of(kernel, np.zeros((4, 2)), np.array([1.0, 1.0, -1.0, 1.0]), bgp.Probit())
     np.testing.assert_allclose(nothing.corrected_loo, np.log(0.5))
     np.testing.assert_allclose(nothing.predict_proba(X_new, corrected=True), 0.5, atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("kernel", "inducing"),
+    [(bgp.kernels.Linear(), None), (bgp.kernels.Gaussian(1.0), None), (bgp.kernels.Gaussian(), 8)],
+)
+def test_a_posterior_that_knows_its_corrections_can_be_sent(kernel, inducing):
+    _, X, t, X_new = data(20, 1, 4, 0.1, seed=1)
+    process = bgp.posterior(bgp.fit(X, t, kernel, bgp.Probit(0.5), inducing=inducing, draws=5, chains=1))
+    p, loo = process.predict_proba(X_new, corrected=True), process.corrected_loo
+    copy = pickle.loads(pickle.dumps(process))
+    np.testing.assert_array_equal(copy.predict_proba(X_new, corrected=True), p)
+    np.testing.assert_array_equal(copy.corrected_loo, loo)
