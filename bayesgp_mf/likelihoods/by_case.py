@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 
 from bayesgp_mf.errors import UndefinedQuantityError
 from bayesgp_mf.likelihoods.base import Likelihood, Powers, check_largest
+from bayesgp_mf.likelihoods.cumulants import tilted_cumulants
 from bayesgp_mf.likelihoods.powered import Powered
 from bayesgp_mf.types import Array, Derivs
 
@@ -192,8 +193,12 @@ class _OfCases(Likelihood):
         return self._each(query, (2,), t, mean, variance, *derivs)
 
     def tilted_cumulants(self, t: Array, mean: Array, variance: Array, order: int) -> Any:
-        """Return what `cumulants.tilted_cumulants` does, where the likelihood has a form of it."""
-        return self._each(lambda part, *at: part.form.tilted_cumulants(*at, order), (order - 2,), t, mean, variance)
+        """Return what `cumulants.tilted_cumulants` does for the likelihood of one case, and for its powers."""
+
+        def query(part: Powers, t: Array, mean: Array, variance: Array) -> Array:
+            return tilted_cumulants(part.form, t, mean, variance, order)
+
+        return self._each(query, (order - 2,), t, mean, variance)
 
     def tilted_share(self, t: Array, mean: Array, variance: Array) -> Any:
         """Return what `Likelihood.tilted_share` does, where the powers know it; all is left at a weight of zero."""

@@ -103,7 +103,8 @@ class ShardedFit:
         stream = self.stream
         factor = stream.factor
         f = factor.draw((int(chains), int(draws)), as_generator(random_seed))[..., 0]
-        class_names = () if stream.classes is None else tuple(str(label) for label in stream.classes)
+        labels = range(stream.likelihood.n_levels or 0) if stream.classes is None else stream.classes
+        class_names = tuple(str(label) for label in labels)
         on_inducing = factor.points, factor.mean, factor.inverse_factor
         # of Gaussian noise nothing is approximated
         known = {} if stream.likelihood.known_sites(np.zeros(1), 0.0) is None else {"correction": 0.0, "remaining": 0.0}

@@ -304,6 +304,11 @@ class GPEstimator(BaseEstimator, abc.ABC):  # type: ignore[misc]  # scikit-learn
                     "groups, of which a later one has no code. Fit to numbers for groups from the first, or fit again "
                     "to all cases."
                 )
+            if known.weights is not None and likelihood.has_classes:
+                raise ValueError(
+                    "sample_weight: fit was given weights of several classes, which partial_fit does not take. Fit "
+                    "again to all cases, or leave the weights out."
+                )
             stream = Stream(known.kernel, one.new_likelihood, self.budget, **options)
             t = self._labels_of(one.problem.t, likelihood)
             stream.update(self._named(one.X), t, weights=known.weights, progress=False)

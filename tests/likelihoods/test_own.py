@@ -254,3 +254,14 @@ def test_a_parameter_that_is_not_tunable_is_tuned_only_where_it_has_a_prior():
     )
     assert float(own["fit"]["variance"]) == pytest.approx(float(theirs["fit"]["noise_variance"]), rel=1e-6)
     assert float(own["fit"]["variance"]) != 0.3
+
+
+@pytest.mark.parametrize("name", ["offset", "weights"])
+def test_facts_of_cases_go_with_a_bare_likelihood(name):
+    facts = {name: np.linspace(0.5, 2.0, 14)}
+    fits = [
+        bgp.fit(TOY.X, np.sign(TOY.X[:, 0]), KERNEL, likelihood, draws=5, chains=1, random_seed=1, **facts)["fit"]
+        for likelihood in (bgp.Logit(), bare(bgp.Logit()))
+    ]
+    for value in ("log_evidence", "log_evidence_correction", "alpha"):
+        np.testing.assert_allclose(fits[1][value], fits[0][value], rtol=1e-6)

@@ -259,3 +259,15 @@ def test_dask_collections_here_and_on_the_cluster_that_there_is(in_parts, tmp_pa
     for given in (frame, "late"), arrays:
         with pytest.raises(ValueError, match=r"fit it by bgp\.sharded\.fit\(X, y, kernel"):
             bgp.fit(*given, KERNEL, **OPTIONS)
+
+
+def test_ordered_levels_of_a_table_in_parts_are_predicted_by_name():
+    rng = np.random.default_rng(3)
+    X = rng.normal(size=(60, 2))
+    y = np.digitize(X[:, 0] + 0.5 * rng.normal(size=60), [-0.7, 0.7])
+    table = bgp.sharded.from_arrays([(X[:30], y[:30]), (X[30:], y[30:])])
+    idata = bgp.sharded.fit(table, None, bgp.kernels.Gaussian(1.5), bgp.Ordinal((-0.7, 0.7)), inducing=X[:20], draws=5)
+    here = bgp.fit(X, y, bgp.kernels.Gaussian(1.5), bgp.Ordinal((-0.7, 0.7)), inducing=X[:20], draws=5)
+    parts, whole = (bgp.predict(each, X[:3] + 0.1, draws=False)["predictions"]["p"] for each in (idata, here))
+    assert list(parts["class"].values) == list(whole["class"].values) == ["0", "1", "2"]
+    np.testing.assert_allclose(parts.values, whole.values, atol=1e-6)

@@ -58,9 +58,11 @@ def test_of_three_classes_they_choose_softmax_by_laplace():
     for refused in (GPClassifier(KERNEL, bgp.MultinomialProbit()), GPClassifier(KERNEL, method="tap")):
         with pytest.raises(ValueError, match=r"weights of several classes go with Softmax\(\)"):
             refused.fit(X, LABELS, sample_weight=weights)
-    for learned in (GPClassifier(KERNEL, hyper=None), model):
-        with pytest.raises(ValueError, match=r"weights of several classes go with Softmax\(\)"):
-            learned.partial_fit(X, LABELS, classes=["a", "b", "c"], sample_weight=weights)
+    with pytest.raises(ValueError, match=r"weights of several classes go with Softmax\(\)"):
+        GPClassifier(KERNEL, hyper=None).partial_fit(X, LABELS, classes=["a", "b", "c"], sample_weight=weights)
+    for batch in ({}, {"sample_weight": weights}):  # a stream of classes has no weights, nor those of the fit
+        with pytest.raises(ValueError, match="weights of several classes, which partial_fit does not take"):
+            model.partial_fit(X, LABELS, **batch)
 
 
 def test_a_weight_moves_tap_towards_the_label():
