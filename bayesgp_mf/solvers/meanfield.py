@@ -307,11 +307,8 @@ class MeanField:
 class _Equations:
     """The equations of a problem under a rule, and what follows from the state that was asked for last."""
 
-    def __init__(
-        self, rule: Rule, problem: Problem, matrix: Matrix | None = None, *, knows_newton: bool = True
-    ) -> None:
+    def __init__(self, rule: Rule, problem: Problem, matrix: Matrix | None = None) -> None:
         self.rule, self.problem, self.matrix = rule, problem, problem.matrix if matrix is None else matrix
-        self._knows_newton = knows_newton and rule.fixed_variance is None
         self._last: tuple[SiteState, float, SitePosterior] | None = None
         self._error: float | None = None  # of the log evidence, where Newton's step was asked for last ...
         self._square = 0.0  # ... and the change there, squared
@@ -375,7 +372,7 @@ class _Equations:
         self, state: SiteState, residual: SiteState, accuracy: float, extra_noise: float = 0.0
     ) -> SiteState | None:
         """Return by how much Newton's step would change a state, or None where it is not known."""
-        if not self._knows_newton:
+        if self.rule.fixed_variance is not None:
             return None
         posterior = self.posterior(state, extra_noise)
         found = newton_step(self.problem, state, posterior, residual, accuracy, extra_noise)
@@ -419,8 +416,14 @@ class _EquationsInRootForm(_Equations):
     """
 
     def __init__(self, rule: Rule, problem: Problem, matrix: Matrix) -> None:
-        super().__init__(rule, problem, matrix, knows_newton=False)
+        super().__init__(rule, problem, matrix)
         self._root = np.asarray(matrix.root)
+
+    def in_single_precision(self) -> None:
+        """Return None: rounding is why there is this form."""
+
+    def newton_step(self, *args: object, **options: object) -> None:
+        """Return None."""
 
     def step(self, state: SiteState, extra_noise: float = 0.0) -> SiteState:
         """Return the sites that match the likelihood at the cavities of a state."""
@@ -429,6 +432,8 @@ class _EquationsInRootForm(_Equations):
         if precision.any():
             inner = (self._root.T * precision) @ self._root
             inner.ravel()[:: inner.shape[0] + 1] += 1.0
+            if not np.all(np.isfinite(inner)):
+                raise NotPositiveDefiniteError("the sites are too strong to be added up")
             covariance_root = self._root @ triangular_inverse(cholesky(inner)).T
         latent = covariance_root @ (covariance_root.T @ shift)
         variance = self.rule.fixed_variance
