@@ -27,7 +27,9 @@ if TYPE_CHECKING:  # "as", so that these are names of the package to type checke
     from bayesgp_mf.errors import BoundWarning as BoundWarning
     from bayesgp_mf.errors import ConvergenceError as ConvergenceError
     from bayesgp_mf.errors import ConvergenceWarning as ConvergenceWarning
+    from bayesgp_mf.errors import DamagedFileError as DamagedFileError
     from bayesgp_mf.errors import InconsistentDataError as InconsistentDataError
+    from bayesgp_mf.errors import LowRankError as LowRankError
     from bayesgp_mf.errors import NotPositiveDefiniteError as NotPositiveDefiniteError
     from bayesgp_mf.errors import Status as Status
     from bayesgp_mf.errors import UndefinedQuantityError as UndefinedQuantityError
@@ -75,7 +77,9 @@ _HOMES = {
         "BoundWarning",
         "ConvergenceError",
         "ConvergenceWarning",
+        "DamagedFileError",
         "InconsistentDataError",
+        "LowRankError",
         "NotPositiveDefiniteError",
         "Status",
         "UndefinedQuantityError",

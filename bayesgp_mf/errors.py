@@ -83,6 +83,10 @@ class LowRankError(ValueError):
     """A Gram matrix of low rank was asked for, and this one is not, to the accuracy that is needed."""
 
 
+class DamagedFileError(ValueError):
+    """A file, or what was read from it, is not what was written; the message says what of it."""
+
+
 class InconsistentDataError(ValueError):
     """The labels have probability zero under the model, so there is no posterior."""
 

@@ -12,6 +12,20 @@ from hashlib import blake2b
 from pathlib import Path
 
 
+def as_path(argument: str, given: object) -> Path:
+    """Return the path of a file, ``~`` as the home folder, or raise a ValueError that names the argument."""
+    expected = f"{argument} must be the name of a file, text or a pathlib.Path"
+    if not isinstance(given, str | os.PathLike):
+        raise ValueError(f"{expected}, got {given!r:.80}.")
+    text = os.fsdecode(given)
+    if not text or "\0" in text:
+        raise ValueError(f"{expected}, and {text!r:.80} {'has a NUL character' if text else 'is empty'}.")
+    try:
+        return Path(text).expanduser()
+    except RuntimeError as error:  # of a user who is not there
+        raise ValueError(f"{expected}, and {text!r:.80} begins with a home folder that is not there.") from error
+
+
 @contextmanager
 def whole(path: Path) -> Iterator[Path]:
     """Give a name in the same folder to write to, and rename that file to ``path`` when all of it is on the disk.

@@ -213,7 +213,7 @@ def fit(
     X, kernel = as_inputs_of(kernel, table)
     t, class_names = encode_targets(y, X.shape[0], likelihood, positive)
     likelihood = likelihood.with_classes(class_names)
-    _check_storable(likelihood)
+    describe_likelihood(likelihood)  # which raises if a container can say nothing of it
     likelihood = by_case(likelihood, as_offset(offset, table, len(X)), as_weights(weights, table, len(X)))
     strategy = None if hyper is None else get_strategy(hyper)
     check_control(control)
@@ -442,13 +442,6 @@ def posterior(
     True
     """
     return from_container(idata, kernel, likelihood, method)
-
-
-def _check_storable(likelihood: Likelihood) -> None:
-    """Raise an error if a container can say nothing of a likelihood, and warn if it cannot hold it."""
-    describe_likelihood(likelihood)
-    if (reason := likelihood.unsaved) is not None:
-        warn(reason, UserWarning)
 
 
 def _check_model(

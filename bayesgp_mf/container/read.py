@@ -108,8 +108,11 @@ def from_container(
     found = kernel_of(fit, kernel, names_of(groups["constant_data"]["feature"].values))
     known = likelihood_of(fit, likelihood, found)
     solver = method_of(fit, known, method)
-    message = DAMAGED if kernel is None else "kernel is not the one that was fitted: {}. Pass that one."
-    with refused_as(message), one_thread_if_small(fit.sizes["inducing" if in_parts else "obs_id"]):
+    other = "kernel is not the one that was fitted: {}. Pass that one.", ValueError
+    with (
+        refused_as(DAMAGED) if kernel is None else refused_as(*other),
+        one_thread_if_small(fit.sizes["inducing" if in_parts else "obs_id"]),
+    ):
         model = Model(found, known, stored_parameters(fit, found, known))
         check_values(groups, model)
         if in_parts:

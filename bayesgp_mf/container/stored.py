@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from bayesgp_mf import kernels, likelihoods
 from bayesgp_mf.container.layout import FORMAT, stored_parameters, versions
-from bayesgp_mf.errors import Status
+from bayesgp_mf.errors import DamagedFileError, Status
 from bayesgp_mf.inference.problem import check_likelihood, status_in_words
 from bayesgp_mf.inference.solution import Evidence, Info
 from bayesgp_mf.inference.solver import Solver
@@ -42,13 +42,13 @@ WRONG = (ArithmeticError, AttributeError, LookupError, OSError, RecursionError, 
 
 
 @contextmanager
-def refused_as(message: str) -> Iterator[None]:
-    """Turn what goes wrong where a container is read into a ValueError with this message, which has a place for it."""
+def refused_as(message: str, category: type[ValueError] = DamagedFileError) -> Iterator[None]:
+    """Turn what goes wrong where something saved is read into an error with this message, which has a place for it."""
     try:
         yield
     except WRONG as error:
         stated = str(error).rstrip(".") if isinstance(error, ValueError) else f"{type(error).__name__}, {error}"
-        raise ValueError(message.format(stated)) from error
+        raise category(message.format(stated)) from error
 
 
 def describe_kernel(kernel: Kernel) -> dict[str, Any]:
@@ -149,8 +149,23 @@ def evidence_of_fit(fit: xr.Dataset, attrs: Mapping[str, Any] | None = None) -> 
 
 def not_stored(fit: xr.Dataset, given: Mapping[str, Any]) -> dict[str, Any]:
     """Return what a container asks for again, of the ``kernel``, ``likelihood`` and ``method`` that a fit was given."""
-    attributes = {"kernel": "kernel", "likelihood": "likelihood", "method": "solver"}
-    return {name: each for name, each in given.items() if "program" in json.loads(fit.attrs[attributes[name]])}
+    return {name: each for name, each in given.items() if "program" in _stated(fit, name)}
+
+
+def _stated(fit: xr.Dataset, what: str) -> dict[str, Any]:
+    """Return what a container says of its ``kernel``, ``likelihood`` or ``method``, or raise a ValueError."""
+    with refused_as(DAMAGED):
+        # version 0.1.0 knew methods by name alone, which is still the attribute `method`
+        text = fit.attrs.get("solver", "{}") if what == "method" else fit.attrs[what]
+        try:
+            stated: dict[str, Any] = json.loads(text)
+        except (RecursionError, ValueError) as error:
+            raise ValueError(f"what it says of its {what} cannot be read: {error}") from error
+        if "log_density" not in stated:
+            return stated
+        # version 0.2 had paths of functions, module:name, here, of which only the names are compared
+        plain = {name: value.rpartition(":")[2] for name, value in stated.items() if isinstance(value, str)}
+        return {"program": f"Quadrature({plain['log_density']})", "class": "Quadrature", "parameters": stated | plain}
 
 
 def names_of(features: NDArray[Any]) -> list[str] | None:
@@ -163,17 +178,26 @@ def kernel_of(fit: xr.Dataset, given: Any, names_of_inputs: Sequence[str] | None
 
     There is a ValueError if it is missing, not wanted, or another one, or if the container is damaged; also below.
     """
-    stated, stored = _stored(fit, "kernel", given, kernels.from_dict)
+    first = fit.isel(node=0) if "node_weight" in fit else fit
+    return stated_kernel(_stated(fit, "kernel"), lambda name: first[name].values, given, names_of_inputs)
+
+
+def stated_kernel(
+    stated: Attrs, value: Callable[[str], Any], given: Any, names_of_inputs: Sequence[str] | None
+) -> Kernel:
+    """Return the kernel of which `describe_kernel` said so, held or given; ``value`` has its parameters by name."""
+    stored = _stored("kernel", stated, given, kernels.from_dict)
     if stored is not None:
         return stored
-    names, first = stated["parameters"], fit.isel(node=0) if "node_weight" in fit else fit
-    found = as_kernel(given, {name: first[name].values for name in names}).with_column_names(names_of_inputs)
-    levels: dict[str, list[str]] = stated.get("levels", {})
-    found = found.with_levels({int(column): texts for column, texts in levels.items()})
+    with refused_as(DAMAGED):
+        names = stated["parameters"]
+        values = {name: value(name) for name in names}
+        levels = {int(column): texts for column, texts in stated.get("levels", {}).items()}
+    found = as_kernel(given, values).with_column_names(names_of_inputs).with_levels(levels)
     if list(found.params) != names:
         raise ValueError(
-            f"kernel has the parameters {list(found.params)}, but that of this container, {stated['program']}, "
-            f"has {names}. Pass what fit was given."
+            f"kernel has the parameters {list(found.params)}, but the one that was saved, {stated['program']}, "
+            f"has {names}. Pass that one."
         )
     return found
 
@@ -188,16 +212,12 @@ def likelihood_of(fit: xr.Dataset, given: Any, kernel: Kernel) -> Likelihood:
         first = fit.isel(node=0) if "node_weight" in fit else fit
         named = stored_parameters(fit, kernel, given).items()
         given = given.with_parameters(**{own: float(first[name]) for name, own in named})
-        with refused_as(DAMAGED):
-            stated = json.loads(fit.attrs["likelihood"])
-        if given.holds_functions and "program" not in stated:  # which may not be there to be held
-            described = describe_likelihood(given)
-            if described != stated:
-                raise ValueError(
-                    f"likelihood is not the one that was fitted, {stated}, but {described}. Pass that one."
-                )
-            return given  # type: ignore[no-any-return]
-    stated, stored = _stored(fit, "likelihood", given, likelihoods.from_dict)
+    return stated_likelihood(_stated(fit, "likelihood"), given)
+
+
+def stated_likelihood(stated: Attrs, given: Any) -> Likelihood:
+    """Return the likelihood of which `describe_likelihood` said so, held or given."""
+    stored = _stored("likelihood", stated, given, likelihoods.from_dict)
     if stored is not None:
         return stored
     _check_same("likelihood", given, stated, describe_likelihood(given))
@@ -213,7 +233,8 @@ def method_of(fit: xr.Dataset, likelihood: Likelihood, given: Any) -> Solver:
         options = {name: tuple(value) if isinstance(value, list) else value for name, value in changed}
         return replace(solver, **options) if options else solver
 
-    stated, stored = _stored(fit, "method", given, configured)
+    stated = _stated(fit, "method")
+    stored = _stored("method", stated, given, configured)
     if stored is not None:
         return stored  # type: ignore[no-any-return]
     solver = get_method(given, likelihood)
@@ -221,27 +242,20 @@ def method_of(fit: xr.Dataset, likelihood: Likelihood, given: Any) -> Solver:
     return solver
 
 
-def _stored(
-    fit: xr.Dataset, what: str, given: object, rebuild: Callable[[dict[str, Any]], T]
-) -> tuple[dict[str, Any], T | None]:
-    """Return what a container says of something, and what it holds: None if it does not, and it was given."""
+def _stored(what: str, stated: Attrs, given: object, rebuild: Callable[[dict[str, Any]], T]) -> T | None:
+    """Return what is held, of which so much is stated: None if it is not held, and was given."""
     with refused_as(DAMAGED):
-        # version 0.1.0 knew methods by name alone, which is still the attribute `method`
-        text = fit.attrs.get("solver", "{}") if what == "method" else fit.attrs[what]
-        try:
-            stated = json.loads(text)
-        except (RecursionError, ValueError) as error:
-            raise ValueError(f"what it says of its {what} cannot be read: {error}") from error
         stored = None if "program" in stated else rebuild(stated)
     if stored is not None and given is not None:
-        raise ValueError(f"this container holds its {what}, {_called(stored)}. Leave {what} out.")
+        raise ValueError(f"this container or file holds its {what}, {_called(stored)}. Leave {what} out.")
     if stored is None and given is None:
         of_kernel = "holds the parameters of its kernel, but not the kernel itself"
         missing = of_kernel if what == "kernel" else f"does not hold its {what}"
         raise ValueError(
-            f"this container {missing}, {stated['program']}, which is a program. Pass what fit was given: {what}=..."
+            f"this container or file {missing}, {stated['program']}, which is a program. Pass the one that was fitted: "
+            f"{what}=..."
         )
-    return stated, stored
+    return stored
 
 
 def _check_same(what: str, given: object, stated: dict[str, Any], described: dict[str, Any]) -> None:

@@ -49,15 +49,13 @@ _OWN: tuple[Callable[..., Likelihood], ...] = (
     StudentT,
     Ordinal,
 )
-_BY_NAME: dict[str, Callable[..., Likelihood]] = {likelihood.__name__: likelihood for likelihood in _OWN} | {
-    "Quadrature": Quadrature.from_dict
-}
-_TYPES = {*_OWN, Quadrature}
+_BY_NAME: dict[str, Callable[..., Likelihood]] = {likelihood.__name__: likelihood for likelihood in _OWN}
+"""Those that a file can hold: a `Quadrature` is made of functions, which no file names."""
 
 
 def is_built_in(likelihood: Likelihood) -> bool:
     """Tell whether a likelihood is one of this package's own that `from_dict` makes again from its ``to_dict``."""
-    return type(likelihood) in _TYPES and likelihood.unsaved is None
+    return type(likelihood) in _OWN
 
 
 def from_dict(description: dict[str, Any]) -> Likelihood:
@@ -66,8 +64,7 @@ def from_dict(description: dict[str, Any]) -> Likelihood:
     Raises
     ------
     ValueError
-        If the description is no dict, or names no likelihood of this package; or a `Quadrature` with a function whose
-        module is not imported, or that no module has.
+        If the description is no dict, or names no likelihood of this package that is made of numbers and strings alone.
 
     Examples
     --------

@@ -161,19 +161,9 @@ class Likelihood(ABC):
         return {"likelihood": type(self).__name__} | plain
 
     @property
-    def unsaved(self) -> str | None:
-        """Why a file cannot hold a likelihood of this package, and what to do; None where it can."""
-        return None
-
-    @property
     def undrawn(self) -> str | None:
         """Why `sample` cannot draw targets, and what to do; None where it can. `fit` asks before any work is done."""
         return None
-
-    @property
-    def holds_functions(self) -> bool:
-        """Whether `to_dict` has paths of functions, which a process may have to import before it can make it again."""
-        return False
 
     # Targets
 

@@ -10,11 +10,8 @@ panel does not slip between its nodes.
 
 from __future__ import annotations
 
-import re
-import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from types import FunctionType
 from typing import Any, ClassVar, Literal, NamedTuple, TypeAlias
 
 import numpy as np
@@ -25,55 +22,6 @@ from bayesgp_mf.likelihoods.base import Likelihood
 from bayesgp_mf.likelihoods.moments import from_moments
 from bayesgp_mf.matrices.blocks import blocks
 from bayesgp_mf.types import Array, Derivs
-
-_PATH = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*", re.ASCII)
-
-
-def path_of(function: Any) -> str | None:
-    """Return the path ``module:name`` of a function at the top of a module that others can import, or None.
-
-    There is none of a lambda, of a function within another, or of one in a script or a notebook.
-    """
-    if not isinstance(function, FunctionType) or function.__module__ == "__main__":
-        return None
-    path = f"{function.__module__}:{function.__qualname__}"
-    return path if _found(path) is function else None
-
-
-def function_at(path: Any) -> FunctionType:
-    """Return the function at a path, of a module that is imported already; nothing is imported.
-
-    Raises
-    ------
-    ValueError
-        If it is no path, its module is not imported, or there is no such function in it.
-    """
-    if not isinstance(path, str) or not _PATH.fullmatch(path):
-        raise ValueError(f"a function is saved as 'module:name', got {path!r:.80}.")
-    module = path.partition(":")[0]
-    function = _found(path)
-    if function is None and module not in sys.modules:
-        raise ValueError(
-            f"the likelihood's function is {path}, and no module is imported for a file. Import {module} first if you "
-            "trust it, or pass likelihood=Quadrature(...) with the function."
-        )
-    if function is None:
-        raise ValueError(
-            f"the likelihood's function is {path}, and the module has no function of that name that is defined in it "
-            "(or is of the standard library). Pass likelihood=Quadrature(...) with the function."
-        )
-    return function
-
-
-def _found(path: str) -> FunctionType | None:
-    """Return the function at a path, without importing anything: not even what a module loads when it is asked."""
-    module, _, name = path.partition(":")
-    if module.partition(".")[0] in sys.stdlib_module_names or module not in sys.modules:
-        return None
-    found = vars(sys.modules[module]).get(name)
-    defined_there = isinstance(found, FunctionType) and (found.__module__, found.__qualname__) == (module, name)
-    return found if defined_there else None
-
 
 _Density: TypeAlias = Callable[[Array, Array], Any]
 _ORDER = 20  # nodes in a panel
@@ -137,9 +85,8 @@ class Quadrature(Likelihood):
     1e-8 relative for one that varies on a scale of 0.1. For a likelihood of a scale s much smaller choose h near
     s/64.
 
-    A fit stores a function by its path, ``module:name``, if it is defined by ``def`` at the top level of a module.
-    Loading a file imports nothing, so import that module first, or pass the likelihood. With another function, such as
-    a lambda, `fit` warns, and `predict` needs the likelihood again.
+    A file holds no functions: of a saved fit, or stream, `predict`, `posterior`, `loo` and ``streams.load`` need the
+    likelihood again, ``likelihood=...``.
 
     If the density has an edge or a kink, the integral still has an error of about 1e-9, at more cost.
 
@@ -164,7 +111,6 @@ class Quadrature(Likelihood):
     # what a function forbids, and whether it is concave, cannot be known before it is asked
     forbids: ClassVar[bool] = False
     log_concave: ClassVar[bool] = False
-    holds_functions: ClassVar[bool] = True
 
     def __repr__(self) -> str:
         density, sampler = (getattr(f, "__qualname__", repr(f)) for f in (self.log_density, self.sampler))
@@ -289,36 +235,11 @@ class Quadrature(Likelihood):
             return None
         return "a density alone cannot draw real targets. Give Quadrature(..., sampler=function of (f, rng))."
 
-    @property
-    def unsaved(self) -> str | None:
-        """Why a file cannot hold this likelihood, and what to do about it; None if it can."""
-        lacking = [name for name, function in self._functions().items() if path_of(function) is None]
-        if not lacking:
-            return None
-        return (
-            f"{lacking[0]} of this Quadrature is {_called(getattr(self, lacking[0]))}, which cannot be imported, so "
-            "that the fit does not hold its likelihood: predict and posterior want it again, likelihood=... . To save "
-            "it with the fit, define the function with def at the top of a module and import it from there."
-        )
-
     def to_dict(self) -> dict[str, Any]:
-        """Return the options, and of each function its path ``module:name``, or its name where it has none."""
-        named = {name: path_of(function) or _called(function) for name, function in self._functions().items()}
+        """Return the options and the names of the functions, by which no file finds them."""
+        functions = {"log_density": self.log_density, "sampler": self.sampler}
+        named = {name: _called(function) for name, function in functions.items() if function is not None}
         return {"likelihood": "Quadrature", **named, "targets": self.targets, "step": float(self.step)}
-
-    @classmethod
-    def from_dict(cls, log_density: str, sampler: str | None = None, **options: Any) -> Quadrature:
-        """Return the likelihood whose functions are at these paths, of modules that are imported.
-
-        Raises
-        ------
-        ValueError
-            If the module of a function is not imported, or has no such function.
-        """
-        return cls(function_at(log_density), sampler=None if sampler is None else function_at(sampler), **options)
-
-    def _functions(self) -> dict[str, Callable[..., Any]]:
-        return {"log_density": self.log_density} | ({} if self.sampler is None else {"sampler": self.sampler})
 
 
 def _called(function: Callable[..., Any]) -> str:

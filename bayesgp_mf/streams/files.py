@@ -1,26 +1,36 @@
 """Streams in files: numbers as they are, and a description in plain words; no code is ever read from one.
 
-A stream as the numbers and the plain words of a file, and back.
+A stream as the numbers and the plain words of a file, and back. Nothing in a file is compressed: before an array is
+made, what the file says of its sizes is compared with its own size.
 """
 
 from __future__ import annotations
 
 import json
+import zipfile
 from dataclasses import asdict
 from hashlib import blake2b
+from math import prod
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from bayesgp_mf import likelihoods
+from bayesgp_mf.container.stored import (
+    WRONG,
+    describe_kernel,
+    describe_likelihood,
+    stated_kernel,
+    stated_likelihood,
+)
+from bayesgp_mf.errors import DamagedFileError
 from bayesgp_mf.files import whole
+from bayesgp_mf.inference.problem import check_likelihood
 from bayesgp_mf.inference.solution import Control
-from bayesgp_mf.kernels import Kernel, is_built_in
-from bayesgp_mf.kernels import from_dict as kernel_from_dict
+from bayesgp_mf.kernels import Kernel
 from bayesgp_mf.likelihoods import Likelihood
-from bayesgp_mf.likelihoods import from_dict as likelihood_from_dict
+from bayesgp_mf.matrices.memory import available_bytes
 from bayesgp_mf.streams.arguments import plain
 from bayesgp_mf.streams.factor import Factor
 from bayesgp_mf.streams.learning import Learner, values_of
@@ -28,7 +38,7 @@ from bayesgp_mf.streams.state import LogScore, StreamState, check_state, rows_of
 
 FORMAT = 1
 """Changes when a file of today could not be read."""
-HEADER, CHECKSUM = "header", "checksum"
+HEADER, CHECKSUM, VALUES = "header", "checksum", "values"
 OF_FACTOR = ("points", "root", "precision", "shift")
 """Names of the arrays of what the past says."""
 ARRAYS = (*OF_FACTOR, "X", "t", "log_score", "n_cases", "by_case")
@@ -56,7 +66,10 @@ def write(
     classes: tuple[Any, ...] | None,
 ) -> None:
     """Write a stream, as a whole or not at all."""
-    check_writable(path, state.kernel, learner.likelihood)
+    check_writable(path)
+    kernel, likelihood = describe_kernel(state.kernel), describe_likelihood(learner.likelihood)
+    if "program" in kernel:  # of which a description has the names of the parameters alone
+        kernel[VALUES] = {name: np.asarray(value).tolist() for name, value in state.kernel.params.items()}
     arrays = {
         **{name: getattr(state.factor, name) for name in OF_FACTOR},
         "X": state.X,
@@ -78,8 +91,8 @@ def write(
         {
             "format": FORMAT,
             "settings": settings,
-            "kernel": state.kernel.to_dict(),
-            "likelihood": learner.likelihood.to_dict(),
+            "kernel": kernel,
+            "likelihood": likelihood,
             "control": asdict(learner.control),
         },
         default=lambda number: number.item(),  # of NumPy
@@ -88,43 +101,90 @@ def write(
         np.savez(file, **{HEADER: np.array(header), CHECKSUM: np.array(_checksum(header, arrays))}, **arrays)  # type: ignore[arg-type]
 
 
-def check_writable(path: Path, kernel: Kernel, likelihood: Likelihood) -> None:
-    """Raise if a stream with this kernel and likelihood could not be written there, as far as that is known before."""
+def check_writable(path: Path) -> None:
+    """Raise if a file could not be written there, as far as that is known before."""
     if path.is_dir():
         raise IsADirectoryError(f"{path} is a folder: give the name of a file.")
     if not path.parent.is_dir():
         raise FileNotFoundError(f"there is no folder {path.parent} to write {path.name} to.")
-    if not is_built_in(kernel):
-        raise ValueError(
-            f"a file holds kernels of this package only, and {kernel!r} is, or has in it, one that is not."
-        )
-    if not likelihoods.is_built_in(likelihood):
-        why = "" if likelihood.unsaved is None else f" {likelihood.unsaved}"
-        raise ValueError(f"a file holds likelihoods of this package only, and {likelihood!r} is none.{why}")
 
 
-def read(path: Path) -> Saved:
-    """Return what a file holds, or raise a ValueError that says what is wrong with it."""
+def read(path: Path, kernel: Any = None, likelihood: Likelihood | None = None) -> Saved:
+    """Return what a file holds, with a kernel or likelihood that is a program and was given, or raise an error.
+
+    Raises
+    ------
+    DamagedFileError
+        If it is no file of a stream, or not what was written.
+    ValueError
+        If a kernel or likelihood is missing, not wanted, or another one.
+    MemoryError
+        If it holds more than the memory of this machine.
+    """
     if not path.exists():
         raise FileNotFoundError(f"there is no file {path}.")
-    try:
-        with path.open("rb") as opened, np.load(opened, allow_pickle=False) as file:
-            header, checksum = str(file[HEADER]), str(file[CHECKSUM])
-            arrays = {name: file[name] for name in ARRAYS if name in file or name != "by_case"}
-        described = json.loads(header)
-        version = described["format"]
-    except Exception as error:  # whatever a damaged archive makes its readers say
-        raise ValueError(f"{path} is no file of Stream.save, or damaged.") from error
+    with path.open("rb") as opened:
+        try:
+            with zipfile.ZipFile(opened) as archive:
+                members = _members(archive, path.stat().st_size)
+                found = {name: _member(archive, info) for name, info in members.items()}
+            header, checksum = str(found.pop(HEADER)), str(found.pop(CHECKSUM))
+            described = json.loads(header)
+            version = described["format"]
+        except MemoryError:
+            raise
+        except Exception as error:  # whatever a damaged archive makes its readers say
+            raise DamagedFileError(f"{path} is no file of Stream.save, or damaged: {error}.") from error
     if version != FORMAT:
         raise ValueError(f"{path} has format {version!r}, and this version reads format {FORMAT}.")
-    if checksum != _checksum(header, arrays):
-        raise ValueError(f"{path} is damaged, or was changed: its checksum does not match what is in it.")
+    if checksum != _checksum(header, found):
+        raise DamagedFileError(f"{path} is damaged, or was changed: its checksum does not match what is in it.")
     try:
-        kernel, likelihood = kernel_from_dict(described["kernel"]), likelihood_from_dict(described["likelihood"])
-        control = Control(**described["control"])
-    except (KeyError, TypeError, ValueError) as error:
-        raise ValueError(f"{path} is no file of Stream.save, or damaged. {error}") from error
-    return Saved(arrays, described["settings"], kernel, likelihood, control)
+        settings, values = described["settings"], described["kernel"].pop(VALUES, {})
+        names, classes, control = settings["features"], settings["classes"], Control(**described["control"])
+    except WRONG as error:
+        raise DamagedFileError(f"{path} is no file of Stream.save, or damaged: {error}.") from error
+    if likelihood is not None:
+        check_likelihood(likelihood)
+        likelihood = likelihood if classes is None else likelihood.with_classes(tuple(classes))
+    try:
+        kernel = stated_kernel(described["kernel"], lambda name: values[name], kernel, names)
+        likelihood = stated_likelihood(described["likelihood"], likelihood)
+    except DamagedFileError as error:
+        raise DamagedFileError(f"{path} is no file of Stream.save, or damaged: {error.__cause__}") from error
+    return Saved(found, settings, kernel, likelihood, control)
+
+
+def _members(archive: zipfile.ZipFile, size: int) -> dict[str, zipfile.ZipInfo]:
+    """Return what an archive has, by name, or raise a ValueError where that cannot be in a file of this size."""
+    members = {info.filename.removesuffix(".npy"): info for info in archive.infolist()}
+    unknown = sorted(set(members) - {HEADER, CHECKSUM, *ARRAYS})
+    if unknown or len(members) < len(archive.infolist()):
+        raise ValueError(f"it has {', '.join(unknown)[:80] or 'one array twice'}, which no stream has")
+    if any(info.compress_type != zipfile.ZIP_STORED for info in members.values()):
+        raise ValueError("something in it is compressed, which Stream.save does not do")
+    total = sum(info.file_size for info in members.values())
+    if total > size:
+        raise ValueError(f"its arrays would have {total} bytes, and the file has {size}")
+    if total > available_bytes():
+        raise MemoryError(
+            f"this stream holds {total} bytes, more than the memory of this machine. Load it on a larger one."
+        )
+    return members
+
+
+def _member(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> NDArray[Any]:
+    """Return an array of an archive, or raise a ValueError if its shape does not go with its size in the file."""
+    with archive.open(info) as opened:
+        if np.lib.format.read_magic(opened) != (1, 0):
+            raise ValueError(f"{info.filename} is not as NumPy writes it")
+        shape, _, dtype = np.lib.format.read_array_header_1_0(opened)
+        said = opened.tell() + prod(shape) * dtype.itemsize
+        if dtype.hasobject or said != info.file_size:
+            raise ValueError(f"{info.filename} would have {said} bytes, and has {info.file_size}")
+        opened.seek(0)
+        array: NDArray[Any] = np.lib.format.read_array(opened, allow_pickle=False)
+    return array
 
 
 def _checksum(header: str, arrays: dict[str, NDArray[Any]]) -> str:

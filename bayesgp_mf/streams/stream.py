@@ -10,7 +10,6 @@ from array import array
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from os import PathLike
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 
 import numpy as np
@@ -19,7 +18,8 @@ from numpy.typing import ArrayLike
 
 from bayesgp_mf.container.groups import Container, make_container
 from bayesgp_mf.container.layout import SAMPLE_DIMS, common_attrs
-from bayesgp_mf.errors import NotPositiveDefiniteError, UndefinedQuantityError
+from bayesgp_mf.errors import DamagedFileError, NotPositiveDefiniteError, UndefinedQuantityError
+from bayesgp_mf.files import as_path
 from bayesgp_mf.hyper import SEARCHES, SearchName, Strategy
 from bayesgp_mf.inference.problem import check_likelihood
 from bayesgp_mf.inference.solution import Control, check_control
@@ -372,9 +372,9 @@ class Stream:
             self._state = replace(self._state, kernel=self.kernel.with_column_names(features))
         if given[0] is not None:
             self._state = replace(self._state, has_offset=True)
-        path = None if checkpoint is None else Path(checkpoint)
+        path = None if checkpoint is None else as_path("checkpoint", checkpoint)
         if path is not None:
-            check_writable(path, self.kernel, self.likelihood)
+            check_writable(path)
         if not self.n_seen:
             warn_of_scale(X, [self.kernel])
         self._features, self._classes = features if self._features is None else self._features, classes
@@ -524,24 +524,38 @@ class Stream:
     def save(self, path: str | PathLike[str]) -> None:
         """Write the stream to a file, which is there as a whole or not at all.
 
+        A kernel or likelihood that is not of this package is a program, which no file holds: `load` needs it again.
+
         Raises
         ------
         ValueError
-            If the kernel or the likelihood is not one of this package, and so cannot be written.
+            If ``path`` names no file.
         """
         state = self._state
-        write(Path(path), state, self._learner, self._score_at(state), self._features, self._classes)
+        write(as_path("path", path), state, self._learner, self._score_at(state), self._features, self._classes)
 
     @classmethod
-    def load(cls, path: str | PathLike[str]) -> Stream:
+    def load(cls, path: str | PathLike[str], *, kernel: Any = None, likelihood: Likelihood | None = None) -> Stream:
         """Return the stream that was saved in a file.
+
+        Parameters
+        ----------
+        path : path
+            The file.
+        kernel, likelihood : optional
+            Those of the stream, if and only if they are not of this package, or the likelihood is a ``Quadrature``. The
+            parameters of the kernel are those of the file.
 
         Raises
         ------
         FileNotFoundError
             If there is no such file.
-        ValueError
+        DamagedFileError
             If it is no stream, or damaged.
+        ValueError
+            If ``kernel`` or ``likelihood`` is missing, not needed, or another than in the stream.
+        MemoryError
+            If it holds more than the memory of this machine.
 
         Examples
         --------
@@ -556,7 +570,8 @@ class Stream:
         >>> resumed.n_seen, bool((resumed.predict_proba(toy.X) == stream.predict_proba(toy.X)).all())
         (40, True)
         """
-        saved = read(Path(path))
+        path = as_path("path", path)
+        saved = read(path, kernel, likelihood)
         settings, arrays = saved.settings, saved.arrays
         try:
             given = {name: settings[name] for name in ("classes", *OPTIONS)}
@@ -566,7 +581,7 @@ class Stream:
             stream._scores, stream._cases = array("d", arrays["log_score"]), array("q", arrays["n_cases"])
             stream._state = state_of(saved)
         except (KeyError, TypeError, ValueError, ArithmeticError, NotPositiveDefiniteError) as error:
-            raise ValueError(f"{path} holds no stream that could have been saved: {error}") from error
+            raise DamagedFileError(f"{path} holds no stream that could have been saved: {error}") from error
         return stream
 
     def __copy__(self) -> Stream:

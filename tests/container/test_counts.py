@@ -13,7 +13,6 @@ import pytest
 import bayesgp_mf as bgp
 from bayesgp_mf.container.groups import get_group
 from bayesgp_mf.likelihoods import Gaussian, Quadrature, from_dict
-from bayesgp_mf.likelihoods.quadrature import function_at, path_of
 from tests.container import own_functions
 from tests.container.own_functions import draw_poisson, log_poisson
 
@@ -174,63 +173,47 @@ def test_targets_that_are_none_are_refused_in_words(likelihood, y, message):
         bgp.fit([[0.0], [1.0], [2.0]], y, KERNEL, likelihood)
 
 
-def test_a_function_that_can_be_imported_is_saved_by_its_path(new_process, tmp_path):
+def test_no_file_names_a_function_and_the_likelihood_is_asked_for_again(tmp_path):
     likelihood = Quadrature(log_poisson, "real", draw_poisson)
-    assert likelihood.to_dict()["log_density"] == f"{MODULE}:log_poisson"
-    assert from_dict(likelihood.to_dict()) == likelihood
     idata = fitted(likelihood)
+    assert MODULE not in idata["fit"].attrs["likelihood"]
     file = tmp_path / "fit.nc"
     idata.to_netcdf(str(file))
-    bgp.predict(idata, NEW, random_seed=2)  # its module is imported here
-    again = az.from_netcdf(str(file))
-    bgp.predict(again, NEW, likelihood=likelihood, random_seed=2)
+    for container in (idata, az.from_netcdf(str(file))):
+        with pytest.raises(
+            ValueError, match=r"does not hold its likelihood, Quadrature\(log_poisson.*likelihood=\.\.\."
+        ):
+            bgp.predict(container, NEW)
+    bgp.predict(idata, NEW, likelihood=likelihood, random_seed=2)
+    again = bgp.predict(az.from_netcdf(str(file)), NEW, likelihood=likelihood, random_seed=2)
     np.testing.assert_array_equal(again["predictions"]["y"].values, idata["predictions"]["y"].values)
     poisson = bgp.predict(fitted(bgp.Poisson()), NEW)["predictions"]["latent_mean"].values
     np.testing.assert_allclose(idata["predictions"]["latent_mean"].values, poisson, atol=1e-6)
-    with pytest.raises(ValueError, match=r"likelihood is not the one that was fitted"):
-        bgp.predict(az.from_netcdf(str(file)), NEW, likelihood=Quadrature(log_poisson, "real", draw_poisson, step=0.1))
-    # another process has not imported it, and no file makes it do so
-    code = f"""import sys, arviz as az, bayesgp_mf as bgp
-try:
-    bgp.predict(az.from_netcdf(sys.argv[1]), [[0.3]], draws=False)
-except ValueError as refused:
-    print(refused)
-assert '{MODULE}' not in sys.modules
-import {MODULE}
-bgp.predict(az.from_netcdf(sys.argv[1]), [[0.3]], draws=False)"""
-    run = new_process.run(code, file)
-    assert run.returncode == 0, run.stderr
-    assert f"Import {MODULE} first if you trust it, or pass likelihood=" in run.stdout
-
-
-def test_files_name_no_function_but_those_that_are_defined_where_they_say():
-    assert function_at(f"{MODULE}:log_poisson") is log_poisson
-    for path in (
-        "os:system",
-        "subprocess:run",
-        "shutil:rmtree",
-        f"{MODULE}:called",
-        f"{MODULE}:gammaln",
-        f"{MODULE}:not_a_function",
-        f"{MODULE}:absent",
+    for other in (
+        Quadrature(log_poisson, "real", draw_poisson, step=0.1),
+        Quadrature(own_functions.another, "real", draw_poisson),
     ):
-        with pytest.raises(ValueError, match=r"no function of that name that is defined in it"):
-            function_at(path)
-    for path in ("this:that", "antigravity:fly", "tests.container.none:f"):
-        modules = set(sys.modules)
-        with pytest.raises(ValueError, match=r"no function|no module is imported for a file"):
-            function_at(path)
-        assert set(sys.modules) == modules
-    for path in ("log_poisson", "a:b:c", f"{MODULE}:log_poisson.__globals__", "<lambda>", 3, None, "a:b()"):
-        with pytest.raises(ValueError, match=r"a function is saved as 'module:name'"):
-            function_at(path)
+        with pytest.raises(ValueError, match=r"likelihood is not the one that was fitted"):
+            bgp.predict(az.from_netcdf(str(file)), NEW, likelihood=other)
 
 
-def test_functions_that_cannot_be_imported_have_no_path():
-    def within(t, f):
-        return -np.logaddexp(0.0, -t * f)
-
-    assert path_of(log_poisson) == f"{MODULE}:log_poisson"
-    assert path_of(own_functions.called) is None
-    for function in (within, lambda t, f: 0.0 * f, np.logaddexp, print, int):
-        assert path_of(function) is None
+@pytest.mark.parametrize("path", [f"{MODULE}:log_poisson", "os:system", f"{MODULE}:called", "antigravity:fly"])
+def test_a_function_that_a_file_of_before_names_is_neither_imported_nor_called(path):
+    """Version 0.2 wrote paths of functions, and took those of modules that were imported."""
+    likelihood = Quadrature(log_poisson, "real", draw_poisson)
+    idata = fitted(likelihood)
+    del idata["fit"].attrs["checksums"]
+    idata["fit"].attrs["likelihood"] = json.dumps(
+        likelihood.to_dict() | {"log_density": path, "sampler": f"{MODULE}:draw_poisson"}
+    )
+    modules = set(sys.modules)
+    with pytest.raises(ValueError, match=r"does not hold its likelihood, Quadrature.*likelihood=\.\.\."):
+        bgp.predict(idata, NEW)
+    with pytest.raises(ValueError, match="unknown likelihood 'Quadrature'"):
+        from_dict(json.loads(idata["fit"].attrs["likelihood"]))
+    assert set(sys.modules) == modules
+    if path.endswith("log_poisson"):
+        bgp.predict(idata, NEW, likelihood=likelihood, draws=False)
+    else:
+        with pytest.raises(ValueError, match="not the one that was fitted"):
+            bgp.predict(idata, NEW, likelihood=likelihood, draws=False)

@@ -21,6 +21,7 @@ F = np.sin(2.0 * X[:, 0]) + 0.5
 NEW = np.array([[-1.5], [0.3], [4.0]])
 OFFSET, TRIALS, NEW_TRIALS = RNG.normal(size=25), RNG.integers(1, 9, 25), np.array([3, 5, 8])
 LEVELS = (0.05, 0.9)
+OWN = Quadrature(log_poisson, targets="real", sampler=draw_poisson)
 NODES, WEIGHTS = 8.0 * np.array(leggauss(160)) + np.array([[8.0], [0.0]])
 AVERAGED = {
     "hyper": bgp.hyper.Integrate(starts=1, points=3),
@@ -124,13 +125,13 @@ def test_who_knows_none_says_so():
         quantiles(labels, {})
     with pytest.raises(UndefinedQuantityError, match=r"Probit has labels, .* diagnostics\.mean_log_score"):
         log_predictive_density(labels, NEW, [0, 1, 1])
-    own = fitted(Quadrature(log_poisson, targets="real", sampler=draw_poisson))
+    own = fitted(OWN)
     with pytest.raises(
         UndefinedQuantityError, match=r"Quadrature does not say how likely .*draws, predictions\['y'\]\."
     ):
-        quantiles(own, {})
+        quantiles(own, {"likelihood": OWN})
     np.testing.assert_allclose(
-        log_predictive_density(own, NEW, [0, 1, 5]),
+        log_predictive_density(own, NEW, [0, 1, 5], likelihood=OWN),
         log_predictive_density(fitted(bgp.Poisson()), NEW, [0, 1, 5]),
         atol=1e-7,
     )

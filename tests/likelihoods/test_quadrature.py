@@ -172,7 +172,6 @@ def test_probabilities_are_normalised_over_the_labels():
         (lambda: Quadrature(poisson, "count"), "targets must be 'binary' or 'real', got 'count'"),
         (lambda: Quadrature(poisson, "real", sampler=1), r"sampler must be a function of \(f, rng\), got int"),
         (lambda: Quadrature(poisson, "real", step=0.0), r"step must be a finite number > 0, got 0\.0"),
-        (lambda: from_dict({"likelihood": "Quadrature"}), "no description of a Quadrature likelihood"),
     ],
 )
 def test_bad_parameters_are_named(make, message):
@@ -208,12 +207,11 @@ def test_fit_refuses_what_cannot_draw_before_the_search(offset):
     X, y = np.linspace(-1, 1, 6)[:, None], np.array([0.0, 1.0, 1.0, 2.0, 1.0, 0.0])
     likelihood = Quadrature(density, "real")
     values.clear()  # of the checks of the likelihood itself
-    with pytest.warns(UserWarning, match="cannot be imported"), pytest.raises(UndefinedQuantityError, match="sampler="):
+    with pytest.raises(UndefinedQuantityError, match="sampler="):
         bgp.fit(X, y, bgp.kernels.Gaussian(), likelihood, hyper="evidence", offset=offset, progress=False)
     assert not values
     drawn = Quadrature(poisson, "real", sampler=lambda f, rng: rng.poisson(np.exp(f)))
-    with pytest.warns(UserWarning, match="cannot be imported"):
-        idata = bgp.fit(X, y, bgp.kernels.Gaussian(), drawn, offset=offset, draws=5, random_seed=1)
+    idata = bgp.fit(X, y, bgp.kernels.Gaussian(), drawn, offset=offset, draws=5, random_seed=1)
     assert idata["posterior_predictive"]["y"].shape == (4, 5, 6)
 
 
@@ -223,8 +221,7 @@ def test_what_is_not_defined_is_an_error():
         real.predict_proba(np.zeros(1), np.ones(1))
     with pytest.raises(UndefinedQuantityError, match="sampler="):
         real.sample(np.zeros(1), np.random.default_rng(0))
-    assert "predict and posterior want it again" in Quadrature(lambda t, f: -f).unsaved
-    with pytest.raises(ValueError, match=r"saved as 'module:name', got '.*<lambda>'"):
+    with pytest.raises(ValueError, match="unknown likelihood 'Quadrature'"):
         from_dict(Quadrature(lambda t, f: -f).to_dict())
     with pytest.raises(ValueError, match="no derivative at t = 1, f = 0"):
         Quadrature(lambda t, f: np.where(t * f > 0, 0.0, -np.inf)).log_prob(np.ones(1), np.zeros(1))

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import tracemalloc
+import zipfile
 
 import numpy as np
 import pandas as pd
@@ -215,28 +217,63 @@ def test_a_file_that_is_damaged_or_something_else_is_refused(learned, tmp_path):
     whole = path.read_bytes()
     for k in np.random.default_rng(1).integers(0, len(whole), 30):
         path.write_bytes(whole[:k] + bytes([whole[k] ^ 4]) + whole[k + 1 :])
-        with contextlib.suppress(ValueError):
+        with contextlib.suppress(bgp.DamagedFileError):
             same(load(path), learned)  # a byte that no one reads
     for content in (b"", whole[:1000], b"hello"):
         path.write_bytes(content)
-        with pytest.raises(ValueError, match=r"no file of Stream.save, or damaged"):
+        with pytest.raises(bgp.DamagedFileError, match=r"no file of Stream.save, or damaged"):
             load(path)
     with pytest.raises(FileNotFoundError):
         load(tmp_path / "none.npz")
 
 
-def test_what_a_file_cannot_hold_is_refused(tmp_path):
-    class Own(kernels.Gaussian):
-        pass
+class Own(kernels.Gaussian):
+    """One that is not of the package."""
 
-    path = tmp_path / "stream.npz"
-    for given in (
-        Stream(Own(1.0)),
-        Stream(KERNEL, bgp.likelihoods.Quadrature(lambda t, f: -np.logaddexp(0.0, -t * f))),
-    ):
-        with pytest.raises(ValueError, match=r"of this package only|cannot be saved"):
-            given.save(path)
-    assert not path.exists()
+
+OWN_LIKELIHOOD = bgp.likelihoods.Quadrature(lambda t, f: -np.logaddexp(0.0, -t * f))
+
+
+@pytest.mark.parametrize(
+    ("what", "given", "other"),
+    [("kernel", Own(0.7, 3.0), kernels.Gaussian(1.0) + kernels.Bias()), ("likelihood", OWN_LIKELIHOOD, bgp.Logit())],
+)
+def test_a_file_holds_no_program_and_load_asks_for_it(what, given, other, tmp_path):
+    """The parameters of a kernel are those of the file."""
+    path, made = tmp_path / "stream.npz", {"kernel": KERNEL, "likelihood": bgp.Probit(), what: given}
+    one = Stream(**made, budget=30, random_seed=1).update(X[:100], Y[:100], checkpoint=path)
+    with pytest.raises(ValueError, match=rf"{what}=\.\.\."):
+        load(path)
+    with pytest.raises(ValueError, match=rf"{what} "):
+        load(path, **{what: other})
+    again = load(path, **{what: Own(9.0) if what == "kernel" else given})
+    assert again.kernel == one.kernel
+    same(again.update(X[100:200], Y[100:200]), one.update(X[100:200], Y[100:200]))
+    stream().save(path)
+    with pytest.raises(ValueError, match=f"holds its {what}.* Leave {what} out"):
+        load(path, **{what: given})
+
+
+def test_a_file_that_would_grow_is_refused_before_it_does(learned, tmp_path):
+    """A compressed array, and one whose header states more than there is: neither is made."""
+    learned.save(tmp_path / "s.npz")
+    with np.load(tmp_path / "s.npz") as file:
+        arrays = {name: file[name] for name in file.files}
+    packed, wide = tmp_path / "packed.npz", tmp_path / "wide.npz"
+    np.savez_compressed(packed, **arrays | {"X": np.zeros((10**6, 2))})
+    with zipfile.ZipFile(tmp_path / "s.npz") as old, zipfile.ZipFile(wide, "w") as new:
+        for info in old.infolist():
+            content = old.read(info)
+            if info.filename == "X.npy":
+                shape = repr(arrays["X"].shape).encode()
+                content = content.replace(shape, b"(10000000000000, 2)").replace(b" " * 11 + b"\n", b"\n", 1)
+            new.writestr(info, content)
+    for path, message in ((packed, "is compressed"), (wide, r"X.npy would have \d{15} bytes")):
+        tracemalloc.start()
+        with pytest.raises(bgp.DamagedFileError, match=message):
+            load(path)
+        assert tracemalloc.get_traced_memory()[1] < 2**20
+        tracemalloc.stop()
 
 
 def test_the_first_cases_are_tuned_on_and_learned_from_again():
