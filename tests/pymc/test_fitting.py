@@ -110,7 +110,7 @@ def test_a_container_without_its_kernel_says_what_to_pass(data):
             verb(idata)
         with pytest.raises(ValueError, match=r"kernel is not the one that was fitted.* Pass that one"):
             verb(idata, kernel=ExpQuad(2, ls=0.9) * 4.0)
-        with pytest.raises(ValueError, match=r"kernel has the parameters \['lengthscale', 'variance'\], but the one that was saved"):
+        with pytest.raises(ValueError, match=r"kernel has the parameters .*, but the one that was saved"):
             verb(idata, kernel=Gaussian())
         with pytest.raises(ValueError, match=r"kernel must be one of bayesgp_mf\.kernels.* got str"):
             verb(idata, kernel="ExpQuad")
