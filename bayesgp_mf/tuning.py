@@ -15,8 +15,8 @@ from bayesgp_mf.hyper import Strategy, Target
 from bayesgp_mf.hyper.forecast import warn_if_long
 from bayesgp_mf.hyper.model import Model
 from bayesgp_mf.hyper.objective import NO_SOLUTION
-from bayesgp_mf.hyper.result import HyperResult, Record
 from bayesgp_mf.hyper.rounds import choose_on_inducing
+from bayesgp_mf.hyper.strategy import HyperResult, Record
 from bayesgp_mf.inference.inducing import Inducing
 from bayesgp_mf.inference.problem import Problem
 from bayesgp_mf.inference.solution import Control, Solution

@@ -14,7 +14,7 @@ from bayesgp_mf.diagnostics.curves import Curve, Relevance, partial_dependence, 
 from bayesgp_mf.diagnostics.hyperparameters import Hyperparameters, hyperparameters
 from bayesgp_mf.diagnostics.importance import Importance, importance, quality
 from bayesgp_mf.diagnostics.inducing import InducingCheck, inducing
-from bayesgp_mf.diagnostics.loo import loo_predictive
+from bayesgp_mf.diagnostics.loo import exact_loo, loo_predictive
 from bayesgp_mf.diagnostics.orthant import (
     LogProbability,
     log_orthant_probability,
@@ -31,7 +31,6 @@ from bayesgp_mf.diagnostics.predicted import (
     pit_curve,
     predicted,
 )
-from bayesgp_mf.diagnostics.refits import exact_loo
 from bayesgp_mf.diagnostics.scores import (
     CalibrationTable,
     ClassScores,

@@ -30,10 +30,9 @@ from scipy.linalg import hadamard
 from bayesgp_mf.errors import ConvergenceError, ConvergenceWarning, warn
 from bayesgp_mf.hyper.objective import Objective
 from bayesgp_mf.hyper.optimise import maximise, usual_solutions
-from bayesgp_mf.hyper.result import Advance, HyperResult
 from bayesgp_mf.hyper.scores import score_of_evidence
 from bayesgp_mf.hyper.search import record_of_search
-from bayesgp_mf.hyper.strategy import Strategy
+from bayesgp_mf.hyper.strategy import Advance, HyperResult, Strategy
 from bayesgp_mf.hyper.target import Target
 from bayesgp_mf.inference.solver import Solver
 from bayesgp_mf.inputs.options import check_positive_integers

@@ -107,4 +107,4 @@ def as_prior(prior: object) -> object:
     if type(prior).__module__.partition(".")[0] != "pytensor":
         return prior
     # `bayesgp_mf.pymc` lies above this layer; who has such a distribution has imported PyMC already
-    return importlib.import_module("bayesgp_mf.pymc.priors").from_pymc(prior)
+    return importlib.import_module("bayesgp_mf.pymc.kernel").from_pymc(prior)

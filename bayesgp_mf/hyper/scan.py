@@ -13,8 +13,7 @@ import numpy as np
 from bayesgp_mf.errors import ConvergenceError, Status
 from bayesgp_mf.hyper.model import Model
 from bayesgp_mf.hyper.objective import NO_SOLUTION, TOO_LARGE
-from bayesgp_mf.hyper.result import Advance, HyperResult, Record
-from bayesgp_mf.hyper.strategy import Strategy
+from bayesgp_mf.hyper.strategy import Advance, HyperResult, Record, Strategy
 from bayesgp_mf.hyper.target import Target
 from bayesgp_mf.inference.solver import Solver
 from bayesgp_mf.methods import MethodName

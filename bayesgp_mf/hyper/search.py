@@ -9,9 +9,8 @@ import numpy as np
 
 from bayesgp_mf.hyper.objective import Objective
 from bayesgp_mf.hyper.optimise import Run, maximise, outward_of, usual_solutions
-from bayesgp_mf.hyper.result import Advance, HyperResult, Record
 from bayesgp_mf.hyper.scores import KNOWN_IN_SEARCH, LooScore, Score, score_of_evidence
-from bayesgp_mf.hyper.strategy import Strategy
+from bayesgp_mf.hyper.strategy import Advance, HyperResult, Record, Strategy
 from bayesgp_mf.hyper.target import Target
 from bayesgp_mf.inference.solver import Solver
 from bayesgp_mf.methods import MethodName

@@ -1,19 +1,127 @@
-"""The base class of every way to choose hyperparameters: what each must do, and defaults of all else."""
+"""The base class of every way to choose hyperparameters, with defaults of what need not be stated; what it gives."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import Any, ClassVar, Self
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Self, TypeAlias
 
 import numpy as np
 
-from bayesgp_mf.hyper.result import Advance, HyperResult
+from bayesgp_mf.hyper.model import Model
+from bayesgp_mf.hyper.priors import Prior
 from bayesgp_mf.hyper.target import Target
-from bayesgp_mf.inference.solution import check_flag
+from bayesgp_mf.inference.solution import Solution, check_flag
 from bayesgp_mf.inference.solver import Solver
 from bayesgp_mf.inputs.options import check_positive_integers
+from bayesgp_mf.kernels import Kernel
 from bayesgp_mf.methods import MethodName
 from bayesgp_mf.parallel import Backend, backend, check_client
+from bayesgp_mf.types import Array
+
+Record: TypeAlias = dict[str, tuple[tuple[str, ...], Array]]
+"""Arrays by name, each with the names of its dimensions."""
+
+Advance: TypeAlias = Callable[[str], None]
+"""Is called after each part of the work with a word on how it stands."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class HyperResult:
+    """One model, or several with weights: kernels, and the likelihoods that go with them.
+
+    Attributes
+    ----------
+    models : tuple of Model
+        One for a point estimate; one for each draw or node otherwise.
+    weights : (k,) array
+        Sum to one.
+    chains : int, optional
+        Of Markov chains: the models are arranged as (chains, k // chains), with equal weights, and each is used once.
+        None where draws of f are spread over the models by their weights.
+    sampled : bool
+        Whether the models are random draws, in the order in which they were drawn, so that averages over them have a
+        Monte-Carlo error. Else they are the nodes of a rule, whose averages have none, and a container keeps the
+        hyperparameters as nodes with weights.
+    stats : dict
+        Of each model, ``(k,)``: ``lp``, the log of what was maximised or integrated, in nats (a scan has none); others
+        by strategy.
+    record : dict
+        How it went: for each name its dimensions and values. The dimension ``hyper`` is that of ``Target.names``.
+    log_evidence : float, optional
+        Of the one model, as a search for the highest saw it last: `fit` warns if it finds another.
+    solution : Solution, optional
+        At the one model, as the search found it: where another start leads nowhere, this one does not.
+    node_evidence : (k,) array, optional
+        Of an average, the log evidence by which each model was weighed or drawn, in nats, without its log prior. It
+        need not be that of the posterior: it may be corrected, or of another method. That of the
+        posterior if not given.
+    priors : mapping of str to Prior, optional
+        Of an average, the priors under which its models were weighed, by name of a parameter, where the strategy had
+        more than the target.
+    """
+
+    models: tuple[Model, ...]
+    weights: Array
+    chains: int | None = None
+    sampled: bool = False
+    stats: dict[str, Array] = field(default_factory=dict)
+    record: Record = field(default_factory=dict)
+    log_evidence: float | None = None
+    solution: Solution | None = None
+    node_evidence: Array | None = None
+    priors: Mapping[str, Prior] | None = None
+
+    @classmethod
+    def average(
+        cls, target: Target, points: Array, lp: Array, weights: Array | None = None, **stated: Any
+    ) -> HyperResult:
+        """Return an average over log parameters ``points (k, p)`` with log evidence plus log prior ``lp (k,)``.
+
+        Their weights ``(k,)`` are equal if none are given; ``stated`` is all else, by the names of the attributes.
+        """
+        return cls(
+            tuple(target.model_at(point) for point in points),
+            np.full(len(points), 1.0 / len(points)) if weights is None else weights,
+            node_evidence=lp - np.array([target.log_prior(point)[0] for point in points]),
+            **{**stated, "stats": {"lp": lp, **stated.get("stats", {})}},
+        )
+
+    @property
+    def kernels(self) -> tuple[Kernel, ...]:
+        """The kernel of each model."""
+        return tuple(model.kernel for model in self.models)
+
+    def __post_init__(self) -> None:
+        k = len(self.models)
+        if not all(isinstance(model, Model) for model in self.models):
+            raise ValueError(
+                "models must be kernels with their likelihoods, as target.model_at(log_free) and "
+                "target.model.replace(...) return them."
+            )
+        if self.weights.shape != (k,) or abs(float(np.sum(self.weights)) - 1.0) > 1e-9 or np.any(self.weights < 0):
+            raise ValueError(f"weights must be {k} numbers >= 0 that sum to one, got {self.weights!r}.")
+        if self.chains is not None:
+            if k % self.chains:
+                raise ValueError(f"{k} models cannot be arranged in {self.chains} chains of one length.")
+            if not self.sampled or np.ptp(self.weights) > 1e-9 / k:
+                raise ValueError(
+                    "chains are of random draws with equal weights: give sampled=True and such weights, or no chains."
+                )
+        if self.node_evidence is not None and self.node_evidence.shape != (k,):
+            raise ValueError(f"node_evidence must be None or have shape ({k},), got {self.node_evidence.shape}.")
+        for name, values in self.stats.items():
+            if values.shape != (k,):
+                raise ValueError(f"stats[{name!r}] must have shape ({k},), got {values.shape}.")
+        for name in self.record:
+            if not name.startswith("hyper_"):
+                raise ValueError(f"names in the record must begin with 'hyper_', as 'hyper_{name}' does, got {name!r}.")
+        taken = sorted(self.stats.keys() & {"log_p", "log_q", "converged", "n_iterations", "node"})
+        if taken:
+            raise ValueError(
+                f"stats must not be called {taken[0]!r}, which says something of the draws of f. Rename it."
+            )
 
 
 class Strategy(ABC):

@@ -12,7 +12,7 @@ from scipy.special import expit
 from bayesgp_mf.likelihoods.base import each_in_words
 from bayesgp_mf.likelihoods.below import count_below
 from bayesgp_mf.likelihoods.centred import Bracket, Curve
-from bayesgp_mf.likelihoods.count_forms import Counts, check_counts, higher_of_odds, log_choose, of_odds
+from bayesgp_mf.likelihoods.counts import Counts, check_counts, higher_of_odds, log_choose, of_odds
 from bayesgp_mf.likelihoods.each_case import as_each, of_each
 from bayesgp_mf.likelihoods.logit import Logit
 from bayesgp_mf.types import Array, Derivs

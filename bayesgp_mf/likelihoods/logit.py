@@ -9,7 +9,7 @@ import numpy as np
 from scipy.special import expit, log_expit
 
 from bayesgp_mf.likelihoods.base import Likelihood
-from bayesgp_mf.likelihoods.count_forms import higher_of_odds
+from bayesgp_mf.likelihoods.counts import higher_of_odds
 from bayesgp_mf.likelihoods.logistic_normal import FINE, Rule, by_rule, discretise, rules
 from bayesgp_mf.likelihoods.moments import average, standardised_cumulants
 from bayesgp_mf.matrices.blocks import blocks

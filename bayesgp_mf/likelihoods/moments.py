@@ -1,4 +1,4 @@
-"""Moments and cumulants of distributions of one variable, and the Gauss rules that moments make."""
+"""Moments and cumulants of distributions of one variable, Gauss rules that moments make, and points in a unit cube."""
 
 from __future__ import annotations
 
@@ -144,3 +144,19 @@ def _recurrence(moments: Array, most: int) -> tuple[Array, Array, NDArray[np.int
     along = np.diff(ratio, axis=0, prepend=0.0)
     beside = np.array([upper[k + 1, k + 1] / upper[k, k] for k in range(most - 1)])
     return along, beside, count
+
+
+BITS = 30
+
+
+def scrambled_points(dimensions: int, log2_points: int, rng: np.random.Generator) -> Array:
+    """Return ``(dimensions, 2**log2_points)`` coordinates strictly between 0 and 1, those of one point in a column.
+
+    They are Sobol's points, scrambled: each is uniform in the cube, so that the mean over them is unbiased, and the
+    spread over independent scrambles is its error.
+    """
+    from scipy.stats import qmc  # takes a third of a second, and no other method needs it
+
+    points = qmc.Sobol(dimensions, scramble=True, bits=BITS, seed=rng).random_base2(log2_points)
+    # multiples of 2^-BITS, zero among them, which would be a point at infinity: to the middle of their cells
+    return np.ascontiguousarray(points.T) + 0.5 * 2.0**-BITS

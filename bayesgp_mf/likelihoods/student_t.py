@@ -18,7 +18,7 @@ from bayesgp_mf.likelihoods.base import (
     check_number,
 )
 from bayesgp_mf.likelihoods.below import student_t_below
-from bayesgp_mf.likelihoods.count_forms import log_rising, log_rising_slope, log_root_factorial, odds_beyond_log
+from bayesgp_mf.likelihoods.counts import log_rising, log_rising_slope, log_root_factorial, odds_beyond_log
 from bayesgp_mf.likelihoods.moments import average, by_more_points, from_moments, halves_agree, midpoints
 from bayesgp_mf.types import Array, Derivs
 

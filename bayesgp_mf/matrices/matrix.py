@@ -14,8 +14,7 @@ from bayesgp_mf.errors import NotPositiveDefiniteError
 from bayesgp_mf.matrices.corrections import Correction, Sites
 from bayesgp_mf.matrices.factors import cholesky, psd_root
 from bayesgp_mf.matrices.memory import check_memory
-from bayesgp_mf.matrices.root import Root
-from bayesgp_mf.matrices.sampling import RootSampler, Sampler
+from bayesgp_mf.matrices.root import Root, RootSampler, Sampler
 from bayesgp_mf.types import Array
 
 

@@ -30,14 +30,15 @@ from bayesgp_mf.inference.problem import Problem
 from bayesgp_mf.inference.solution import ClassLeaveOneOut, Evidence, Info, Solution
 from bayesgp_mf.inference.solver import GramGradient, Traits
 from bayesgp_mf.likelihoods import Likelihood, Softmax
-from bayesgp_mf.multiclass.class_gram import FORMS, class_gram
-from bayesgp_mf.multiclass.correction import ClassCorrection
-from bayesgp_mf.multiclass.response import (
+from bayesgp_mf.multiclass.class_gram import (
+    FORMS,
     class_correction,
+    class_gram,
     class_likelihood_of,
     class_linear_response,
     require_known_determinant,
 )
+from bayesgp_mf.multiclass.correction import ClassCorrection
 from bayesgp_mf.multiclass.site_form import StarForm
 from bayesgp_mf.solvers.accuracy import assessed, in_deviations
 from bayesgp_mf.solvers.laplace import Laplace

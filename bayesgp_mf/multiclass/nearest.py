@@ -27,11 +27,11 @@ from scipy.special import log_softmax, ndtri, softmax
 
 from bayesgp_mf.inference.problem import Problem
 from bayesgp_mf.inference.solution import Solution
-from bayesgp_mf.likelihoods.cube import scrambled_points
+from bayesgp_mf.likelihoods.moments import scrambled_points
 from bayesgp_mf.likelihoods.softmax_integral import class_probabilities, contrast_basis
 from bayesgp_mf.likelihoods.softmax_tilted import tilted_probabilities
+from bayesgp_mf.multiclass.class_gram import class_correction
 from bayesgp_mf.multiclass.correction import ClassCorrection, case_covariances, times_gram
-from bayesgp_mf.multiclass.response import class_correction
 from bayesgp_mf.types import Array
 
 LOG2_POINTS = 12

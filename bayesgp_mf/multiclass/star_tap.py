@@ -38,16 +38,17 @@ from bayesgp_mf.inference.solver import GramGradient, KnownClasses, Traits, grad
 from bayesgp_mf.likelihoods import Likelihood, Softmax
 from bayesgp_mf.likelihoods.base import ClassLikelihood
 from bayesgp_mf.likelihoods.softmax_tilted import FEWEST
-from bayesgp_mf.multiclass.class_gram import FORMS, class_gram
-from bayesgp_mf.multiclass.joint import JointCases
-from bayesgp_mf.multiclass.nearest import NearestCases
-from bayesgp_mf.multiclass.response import (
+from bayesgp_mf.multiclass.class_gram import (
+    FORMS,
     cavity_mean,
     class_cavity,
     class_correction,
+    class_gram,
     own_sites,
     require_known_determinant,
 )
+from bayesgp_mf.multiclass.joint import JointCases
+from bayesgp_mf.multiclass.nearest import NearestCases
 from bayesgp_mf.multiclass.site_form import CaseSites, SiteForm, site_form
 from bayesgp_mf.solvers.accuracy import assessed, in_deviations, require_accurate
 from bayesgp_mf.solvers.driver import fixed_point, require_solved

@@ -11,8 +11,19 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from bayesgp_mf.parallel.pulling import in_order, refused_as_unsent, uncomputed
-from bayesgp_mf.parallel.worker import Answer, Make, added, alone, ask, has_state, release, tree_sum
+from bayesgp_mf.parallel.worker import (
+    Answer,
+    Make,
+    added,
+    alone,
+    ask,
+    has_state,
+    in_order,
+    refused_as_unsent,
+    release,
+    tree_sum,
+    uncomputed,
+)
 
 IN_FLIGHT = 2
 """Tasks for each thread of a worker, so that none waits for the next one to come."""

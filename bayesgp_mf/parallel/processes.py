@@ -23,8 +23,7 @@ from contextlib import suppress
 from queue import SimpleQueue
 from typing import Any, NamedTuple
 
-from bayesgp_mf.parallel.pulling import in_order, pickled
-from bayesgp_mf.parallel.worker import Answer, Make, ask, receive, send, share, task, tree_sum
+from bayesgp_mf.parallel.worker import Answer, Make, ask, in_order, pickled, receive, send, share, task, tree_sum
 
 TRIES = 3
 """A call whose process ends so often is given up."""

@@ -15,9 +15,8 @@ from bayesgp_mf.inference.solver import KnownClasses, Solver, traits_of
 from bayesgp_mf.kernels import Kernel
 from bayesgp_mf.matrices.blocks import blocks
 from bayesgp_mf.methods import check_cavities
-from bayesgp_mf.multiclass.class_gram import ClassGram, class_gram
+from bayesgp_mf.multiclass.class_gram import ClassGram, class_correction, class_gram, class_likelihood_of
 from bayesgp_mf.multiclass.correction import ClassCorrection, case_covariances
-from bayesgp_mf.multiclass.response import class_correction, class_likelihood_of
 from bayesgp_mf.processes.process import LARGEST_JOINT, Draws, Marginals, NotJointlyError, Part
 from bayesgp_mf.processes.single import Posterior
 from bayesgp_mf.types import Array, Derivs

@@ -24,8 +24,8 @@ from pytensor.graph.basic import Variable
 from bayesgp_mf.container.groups import get_group
 from bayesgp_mf.errors import LowRankError
 from bayesgp_mf.hyper import EvidenceScore, Objective, Target
-from bayesgp_mf.hyper.result import Advance
 from bayesgp_mf.hyper.scores import KNOWN
+from bayesgp_mf.hyper.strategy import Advance
 from bayesgp_mf.matrices.blas import one_thread_if_small
 from bayesgp_mf.pymc.graph import FloatOp
 from bayesgp_mf.pymc.op import FAILURES

@@ -15,7 +15,7 @@ from joblib import cpu_count
 from bayesgp_mf.errors import ConvergenceWarning
 from bayesgp_mf.hyper import EvidenceScore, HyperResult, Objective, Strategy, Target
 from bayesgp_mf.hyper.optimise import no_solution
-from bayesgp_mf.hyper.result import Advance
+from bayesgp_mf.hyper.strategy import Advance
 from bayesgp_mf.inference.solver import Solver
 from bayesgp_mf.inputs.options import check_positive_integers
 from bayesgp_mf.methods import MethodName

@@ -24,8 +24,7 @@ from bayesgp_mf.likelihoods.by_case import by_case
 from bayesgp_mf.matrices.blas import one_thread_if_small
 from bayesgp_mf.methods import MethodName, get_method
 from bayesgp_mf.pymc.graph import FloatOp
-from bayesgp_mf.pymc.mean import check_mean
-from bayesgp_mf.pymc.parameters import check_differentiable, check_parameters, check_single_latent
+from bayesgp_mf.pymc.parameters import check_differentiable, check_mean, check_parameters, check_single_latent
 from bayesgp_mf.types import Array
 
 FAILURES = (*NO_SOLUTION, np.linalg.LinAlgError)

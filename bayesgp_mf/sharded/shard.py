@@ -27,9 +27,8 @@ from bayesgp_mf.kernels import Kernel
 from bayesgp_mf.likelihoods import Likelihood
 from bayesgp_mf.matrices.blocks import blocks
 from bayesgp_mf.matrices.inducing import InducingGram, inducing_gram
-from bayesgp_mf.matrices.root import Root, variances, weighted_square
-from bayesgp_mf.matrices.root_gradient import RootGradient
-from bayesgp_mf.matrices.root_sites import RootCorrection
+from bayesgp_mf.matrices.root import Root, RootGradient, variances, weighted_square
+from bayesgp_mf.matrices.root_gram import RootCorrection
 from bayesgp_mf.sharded.sources import Rows
 from bayesgp_mf.solvers.accuracy import in_deviations
 from bayesgp_mf.solvers.driver import MEMORY, Memory

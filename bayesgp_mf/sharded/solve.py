@@ -14,8 +14,8 @@ from bayesgp_mf.inference.problem import status_in_words
 from bayesgp_mf.inference.solution import Control, Info
 from bayesgp_mf.matrices.factors import cholesky, symmetric, triangular_inverse
 from bayesgp_mf.matrices.inducing import InducingGram
-from bayesgp_mf.matrices.root_gradient import RootGradient
-from bayesgp_mf.matrices.root_sites import RootCorrection
+from bayesgp_mf.matrices.root import RootGradient
+from bayesgp_mf.matrices.root_gram import RootCorrection
 from bayesgp_mf.parallel import Answer, Backend
 from bayesgp_mf.sharded.shard import Begin, Form, Measure, Model, begin, form, gradient, measure
 from bayesgp_mf.solvers.accuracy import EPS, rounding_decides, rounding_of_sums, unknown

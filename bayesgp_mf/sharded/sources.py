@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from bayesgp_mf.inputs.frames import as_pandas
 from bayesgp_mf.inputs.tables import as_numbers, check_same_cases, feature_names
-from bayesgp_mf.parallel.pulling import uncomputed
+from bayesgp_mf.parallel.worker import uncomputed
 from bayesgp_mf.streams.arguments import in_range
 from bayesgp_mf.types import Array
 

@@ -50,7 +50,7 @@ from bayesgp_mf.errors import ConvergenceError, NotPositiveDefiniteError, Status
 from bayesgp_mf.inference.problem import Problem
 from bayesgp_mf.inference.solution import Control
 from bayesgp_mf.likelihoods import Step
-from bayesgp_mf.likelihoods.cube import scrambled_points
+from bayesgp_mf.likelihoods.moments import scrambled_points
 from bayesgp_mf.likelihoods.probit import hazard
 from bayesgp_mf.matrices.factors import cholesky, triangular_inverse
 from bayesgp_mf.solvers.fixed_variance import solve_at_fixed_variance

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import kstest, truncnorm
 
-from bayesgp_mf.hyper.leapfrog import Dynamics, one_by_one, reflect, walk
+from bayesgp_mf.hyper.hmc import Dynamics, one_by_one, reflect, walk
 from tests.hyper.known import MEAN, PRECISION, ignore, within_monte_carlo_error
 
 FREE = np.array([-np.inf, -np.inf]), np.array([np.inf, np.inf])

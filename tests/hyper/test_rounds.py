@@ -9,8 +9,8 @@ import pytest
 
 import bayesgp_mf as bgp
 from bayesgp_mf.hyper import Target
-from bayesgp_mf.hyper.result import HyperResult
 from bayesgp_mf.hyper.rounds import choose_on_inducing
+from bayesgp_mf.hyper.strategy import HyperResult
 from bayesgp_mf.kernels import Gaussian
 from bayesgp_mf.methods import METHODS
 

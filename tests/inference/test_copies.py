@@ -12,7 +12,7 @@ import bayesgp_mf as bgp
 from bayesgp_mf.inference.solution import Solution
 from bayesgp_mf.matrices.low_rank import LowRankGram
 from bayesgp_mf.methods import METHODS, MULTICLASS, get_method
-from bayesgp_mf.multiclass.response import class_correction
+from bayesgp_mf.multiclass.class_gram import class_correction
 
 X = np.random.default_rng(0).standard_normal((14, 2))
 GRAM = bgp.kernels.Gaussian(1.0, 4.0).gram(X)

@@ -10,8 +10,8 @@ from bayesgp_mf.inference.assembly import kernel_entries
 from bayesgp_mf.kernels import Bias, Gaussian, Linear, White
 from bayesgp_mf.matrices.dense import DenseGram
 from bayesgp_mf.matrices.low_rank import LowRankGram, at_pivots, pivoted_cholesky
-from bayesgp_mf.matrices.root_gradient import RootGradient
-from bayesgp_mf.matrices.root_sites import RootCorrection
+from bayesgp_mf.matrices.root import RootGradient
+from bayesgp_mf.matrices.root_gram import RootCorrection
 from bayesgp_mf.matrices.sites import SiteCorrection
 
 N = 300

@@ -36,8 +36,8 @@ from bayesgp_mf.likelihoods.softmax_tilted import (
     tilted,
 )
 from bayesgp_mf.matrices.memory import available_bytes
+from bayesgp_mf.multiclass.class_gram import without_own_site
 from bayesgp_mf.multiclass.correction import case_covariances, prior_variance, times_gram
-from bayesgp_mf.multiclass.response import without_own_site
 from bayesgp_mf.multiclass.star_tap import (
     cavity_predictions,
     check_variances,

@@ -9,9 +9,9 @@ from scipy.stats import qmc
 
 import bayesgp_mf as bgp
 from bayesgp_mf.likelihoods import probit_tilted
+from bayesgp_mf.multiclass.class_gram import MatrixSiteCorrection
 from bayesgp_mf.multiclass.correction import SoftmaxCorrection
 from bayesgp_mf.multiclass.joint import JointCases
-from bayesgp_mf.multiclass.matrix_correction import MatrixSiteCorrection
 from bayesgp_mf.multiclass.site_form import MatrixForm, StarForm
 from bayesgp_mf.multiclass.star_tap import star_tap
 from bayesgp_mf.processes.several_classes import MulticlassPosterior

@@ -9,7 +9,7 @@ import pytest
 
 import bayesgp_mf as bgp
 from bayesgp_mf.errors import InconsistentDataError
-from bayesgp_mf.multiclass.matrix_correction import MatrixSiteCorrection
+from bayesgp_mf.multiclass.class_gram import MatrixSiteCorrection
 from bayesgp_mf.multiclass.site_form import MatrixForm
 from bayesgp_mf.multiclass.star_tap import star_tap
 from bayesgp_mf.processes.several_classes import MulticlassPosterior

@@ -7,9 +7,9 @@ import bayesgp_mf as bgp
 from bayesgp_mf.errors import NotPositiveDefiniteError
 from bayesgp_mf.likelihoods.star import star_weights
 from bayesgp_mf.methods import METHODS, get_method
+from bayesgp_mf.multiclass.class_gram import without_own_site
 from bayesgp_mf.multiclass.correction import SoftmaxCorrection
 from bayesgp_mf.multiclass.laplace import multiclass_laplace
-from bayesgp_mf.multiclass.response import without_own_site
 from bayesgp_mf.multiclass.star_tap import StarTap, star_tap
 from tests.multiclass.cases import softmax_problem
 from tests.multiclass.reference_tap import multiclass_tap

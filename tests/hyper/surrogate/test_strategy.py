@@ -15,16 +15,16 @@ from scipy.stats import norm, truncnorm
 import bayesgp_mf as bgp
 from bayesgp_mf.container.groups import get_group
 from bayesgp_mf.hyper import EvidenceScore, Integrate, LogNormal, Objective, Surrogate, Target, get_strategy
-from bayesgp_mf.hyper.leapfrog import Dynamics, Points
+from bayesgp_mf.hyper.hmc import Dynamics, Points
 from bayesgp_mf.hyper.pareto import largest_k
-from bayesgp_mf.hyper.surrogate.learning import (
+from bayesgp_mf.hyper.surrogate.strategy import (
     FURTHER_TO_LEARN,
     FURTHER_TO_SAMPLE,
     WALKERS,
+    draw,
     learn,
     power,
 )
-from bayesgp_mf.hyper.surrogate.strategy import draw
 from bayesgp_mf.methods import METHODS
 from tests.hyper.known import MEAN, PRECISION, Quadratic, StartsOfTap, ignore, known_target, published_pima
 

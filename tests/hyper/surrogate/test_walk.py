@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from scipy.stats import kstest, truncnorm
 
-from bayesgp_mf.hyper.leapfrog import Dynamics
-from bayesgp_mf.hyper.surrogate.learning import raised, walk_on
+from bayesgp_mf.hyper.hmc import Dynamics
+from bayesgp_mf.hyper.surrogate.strategy import raised, walk_on
 
 SD = np.array([0.5, 2.0])
 FREE = np.full(2, -np.inf), np.full(2, np.inf)

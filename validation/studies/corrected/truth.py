@@ -14,7 +14,7 @@ import numpy as np
 from scipy.special import ndtri
 
 from bayesgp_mf.inference.solver import Cloud
-from bayesgp_mf.likelihoods.cube import scrambled_points
+from bayesgp_mf.likelihoods.moments import scrambled_points
 from bayesgp_mf.matrices.corrections import InverseCorrection
 from bayesgp_mf.matrices.factors import cholesky, triangular_inverse
 from bayesgp_mf.processes.single import Posterior
