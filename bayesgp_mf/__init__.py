@@ -21,6 +21,8 @@ if TYPE_CHECKING:  # "as", so that these are names of the package to type checke
     from bayesgp_mf import sharded as sharded
     from bayesgp_mf import sklearn as sklearn
     from bayesgp_mf import streams as streams
+    from bayesgp_mf.container.files import load as load
+    from bayesgp_mf.container.files import save as save
     from bayesgp_mf.container.frames import to_frame as to_frame
     from bayesgp_mf.container.loo import loo as loo
     from bayesgp_mf.diagnostics.compare import compare as compare
@@ -70,6 +72,7 @@ _SUBPACKAGES = {
     "streams",
 }
 _HOMES = {
+    "container.files": ("load", "save"),
     "container.frames": ("to_frame",),
     "container.loo": ("loo",),
     "diagnostics.compare": ("compare",),

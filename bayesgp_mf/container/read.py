@@ -48,7 +48,7 @@ from bayesgp_mf.types import Array
 
 def fit_group(idata: Container) -> xr.Dataset:
     """Return the group ``fit`` of a container made by `to_container`, or raise a ValueError if it was not."""
-    advice = "Pass what bayesgp_mf.fit returned, or what az.from_netcdf read from a file saved from it."
+    advice = "Pass what bayesgp_mf.fit returned, or what bgp.load or az.from_netcdf read from a file saved from it."
     if not hasattr(idata, "groups"):
         raise ValueError(f"expected an ArviZ container, got {type(idata).__name__}. {advice}")
     names = group_names(idata)
@@ -86,14 +86,8 @@ def has_random_kernels(fit: xr.Dataset) -> bool:
     return "node_weight" in fit and "hyperparameters_omitted" not in fit.attrs
 
 
-def from_container(
-    idata: Container, kernel: Any = None, likelihood: Likelihood | None = None, method: str | Solver | None = None
-) -> Process:
-    """Rebuild the posterior from a container made by `to_container`, in memory or from a file.
-
-    Kernel, likelihood and method are given if and only if the container does not hold them; the parameters of the
-    kernel are those of the container. There is a ValueError if one is missing, not wanted, or another one.
-    """
+def checked_groups(idata: Container) -> dict[str, xr.Dataset]:
+    """Return the groups that a posterior is made of, in memory, or raise an error if they are not what was written."""
     in_parts = is_in_parts(fit_group(idata))
     names = [name for name in GROUPS if name != "observed_data" or not in_parts]
     with refused_as(DAMAGED):
@@ -104,7 +98,20 @@ def from_container(
         groups = {name: group.compute() for name, group in groups.items()}  # a file is read once, not entry by entry
         if not check_unchanged(groups) and in_parts:
             raise ValueError("it has no checksums")
-        fit = groups["fit"]
+    return groups
+
+
+def from_container(
+    idata: Container, kernel: Any = None, likelihood: Likelihood | None = None, method: str | Solver | None = None
+) -> Process:
+    """Rebuild the posterior from a container made by `to_container`, in memory or from a file.
+
+    Kernel, likelihood and method are given if and only if the container does not hold them; the parameters of the
+    kernel are those of the container. There is a ValueError if one is missing, not wanted, or another one.
+    """
+    groups = checked_groups(idata)
+    fit = groups["fit"]
+    in_parts = is_in_parts(fit)
     found = kernel_of(fit, kernel, names_of(groups["constant_data"]["feature"].values))
     known = likelihood_of(fit, likelihood, found)
     solver = method_of(fit, known, method)
