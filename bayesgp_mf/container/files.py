@@ -92,6 +92,21 @@ def load(path: str | PathLike[str]) -> Container:
         If it is no container of this package, or not what was written.
     MemoryError
         If it holds more than the memory of this machine.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> from tempfile import TemporaryDirectory
+    >>> import bayesgp_mf as bgp
+    >>> idata = bgp.fit([[0.0], [1.0]], [0, 1], bgp.kernels.Gaussian(), draws=5, random_seed=1)
+    >>> with TemporaryDirectory() as folder:
+    ...     path = bgp.save(idata, Path(folder) / "fit.nc")
+    ...     damaged = path.write_bytes(path.read_bytes()[:1000] + bytes(9) + path.read_bytes()[1009:])
+    ...     try:
+    ...         bgp.load(path)
+    ...     except bgp.DamagedFileError as error:
+    ...         print(str(error).partition(": ")[2])
+    its digest is not that of what is in it. Load a fresh copy.
     """
     path = as_path("path", path)
     if not path.exists():
