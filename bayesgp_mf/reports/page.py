@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from html import escape
+from importlib.resources import files
 from itertools import count
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
@@ -23,42 +24,6 @@ from bayesgp_mf.plots._axes import alt_text
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
-
-STYLE = """
-:root { color-scheme: light; }
-* { box-sizing: border-box; }
-body { margin: 0 auto; padding: 1rem; max-width: 72rem; color: #1a1a1a; background: #fff;
-       font: 1rem/1.5 system-ui, sans-serif; overflow-wrap: break-word; }
-h1 { font-size: 1.6rem; line-height: 1.25; margin: .5rem 0; }
-h2 { font-size: 1.25rem; margin: 2.5rem 0 .5rem; border-bottom: 1px solid #ccc; }
-p, ul { max-width: 46rem; }
-.lead { font-size: 1.1rem; }
-nav ul { padding-left: 1.2rem; }
-figure { margin: 1rem 0; min-width: 0; }
-figcaption { max-width: 46rem; font-size: .9rem; color: #444; margin-bottom: .4rem; }
-.figures { display: grid; gap: 1rem 2rem; grid-template-columns: repeat(auto-fit, minmax(min(100%, 27rem), 1fr)); }
-.figures img { display: block; width: 100%; height: auto; }
-.formula img { max-width: 100%; height: auto; }
-.scroll { overflow-x: auto; background:
-  linear-gradient(to right, #fff 2rem, #fff0) left / 4rem 100% no-repeat local,
-  linear-gradient(to left, #fff 2rem, #fff0) right / 4rem 100% no-repeat local,
-  linear-gradient(to right, #0003, #0000) left / .8rem 100% no-repeat scroll,
-  linear-gradient(to left, #0003, #0000) right / .8rem 100% no-repeat scroll; }
-table { border-collapse: collapse; font-size: .92rem; font-variant-numeric: tabular-nums; }
-th, td { padding: .25rem .7rem; text-align: right; border-bottom: 1px solid #e2e2e2; white-space: nowrap; }
-th:first-child, td:first-child { text-align: left; padding-left: 0; white-space: normal; min-width: 6rem; }
-td.words { white-space: normal; min-width: 7rem; overflow-wrap: anywhere; }
-thead th { border-bottom: 2px solid #888; vertical-align: bottom; white-space: normal; }
-.hint { display: none; font-size: .85rem; color: #444; margin: .2rem 0; }
-@media (max-width: 45rem) { .hint { display: block; } th, td { padding: .25rem .45rem; } }
-@media print { body { max-width: none; padding: 0; } nav, .hint { display: none; }
-  .scroll { overflow: visible; }
-  figure, tr { break-inside: avoid; } h2 { break-after: avoid; }
-  th, td { white-space: normal; padding: .15rem .4rem; } }
-.PASS { color: #136b2f; font-weight: 700; }
-.FAIL { color: #b00020; font-weight: 700; }
-"""
-
 
 REM_PER_INCH = 6.0
 """How large figures are shown: a rem is the height of the text."""
@@ -179,13 +144,14 @@ def render(title: str, lead: Sequence[str], summary: Table, sections: Sequence[S
     anchors = [section.anchor for section in sections]
     if len(set(anchors)) < len(anchors):
         raise ValueError(f"section titles must differ in their letters and digits, got anchors {anchors}.")
+    style = files("bayesgp_mf.reports").joinpath("page.css").read_text(encoding="utf-8")
     tables, figures = (map(f"{kind} {{}}".format, count(1)) for kind in ("Table", "Figure"))
     contents = "".join(f'<li><a href="#{s.anchor}">{escape(s.title)}</a></li>' for s in sections)
     parts = [
         "<!DOCTYPE html>",
         '<html lang="en"><head><meta charset="utf-8">',
         '<meta name="viewport" content="width=device-width, initial-scale=1">',
-        f"<title>{escape(title)}</title><style>{STYLE}</style></head><body><main>",
+        f"<title>{escape(title)}</title><style>\n{style}</style></head><body><main>",
         f"<h1>{escape(title)}</h1>",
         *(f'<p class="lead">{escape(text)}</p>' for text in lead),
         _table(summary, tables),
