@@ -24,7 +24,6 @@ from bayesgp_mf.inference.assembly import assemble, assemble_inducing, check_ind
 from bayesgp_mf.inference.inducing import Inducing
 from bayesgp_mf.inference.solution import Control, check_control
 from bayesgp_mf.inference.solver import Solver, traits_of
-from bayesgp_mf.inputs.by_case import as_offset, as_weights, facts_of_new_cases
 from bayesgp_mf.inputs.frames import as_pandas, kind_of, row_labels
 from bayesgp_mf.inputs.groups import as_inputs_of
 from bayesgp_mf.inputs.inducing import as_inducing, warn_of_groups
@@ -40,7 +39,14 @@ from bayesgp_mf.inputs.options import (
     naming_absent,
 )
 from bayesgp_mf.inputs.scales import warn_of_scale
-from bayesgp_mf.inputs.tables import check_all_same_cases, check_here, feature_names
+from bayesgp_mf.inputs.tables import (
+    as_offset,
+    as_weights,
+    check_all_same_cases,
+    check_here,
+    facts_of_new_cases,
+    feature_names,
+)
 from bayesgp_mf.kernels import Kernel
 from bayesgp_mf.likelihoods import Likelihood, Probit
 from bayesgp_mf.likelihoods.by_case import by_case

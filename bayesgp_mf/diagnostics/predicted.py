@@ -18,10 +18,9 @@ from bayesgp_mf.container.read import fit_group, from_container
 from bayesgp_mf.errors import UndefinedQuantityError
 from bayesgp_mf.inference.solution import ClassLeaveOneOut
 from bayesgp_mf.inference.solver import Solver
-from bayesgp_mf.inputs.by_case import facts_of_new_cases
 from bayesgp_mf.inputs.frames import as_pandas
 from bayesgp_mf.inputs.labels import encode_labels, encode_targets
-from bayesgp_mf.inputs.tables import check_all_same_cases
+from bayesgp_mf.inputs.tables import check_all_same_cases, facts_of_new_cases
 from bayesgp_mf.likelihoods import Likelihood
 from bayesgp_mf.processes.process import Process, with_new_cases
 from bayesgp_mf.types import Array

@@ -9,10 +9,9 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from bayesgp_mf.likelihoods.base import Likelihood
-from bayesgp_mf.likelihoods.binomial import Binomial
 from bayesgp_mf.likelihoods.counts import NegativeBinomial, Poisson
 from bayesgp_mf.likelihoods.gaussian import Gaussian
-from bayesgp_mf.likelihoods.logit import Logit
+from bayesgp_mf.likelihoods.logit import Binomial, Logit
 from bayesgp_mf.likelihoods.multinomial_probit import MultinomialProbit
 from bayesgp_mf.likelihoods.ordinal import Ordinal
 from bayesgp_mf.likelihoods.probit import Probit, Step

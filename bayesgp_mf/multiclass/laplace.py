@@ -6,7 +6,7 @@ The mode maximises, over f = K alpha with a latent function for each class ([1]_
 
 so that :math:`\alpha = y - \pi` there, with y one in the column of the case's class (eq. 3.35). With
 :math:`W_i = \mathrm{diag}(\pi_i) - \pi_i \pi_i^T` (eq. 3.38), Newton's step is that of the binary method
-(`solvers.mode`), :math:`\alpha \leftarrow \alpha + (I - R K)(y - \pi - \alpha)`, with the R of
+(`solvers.ascent`), :math:`\alpha \leftarrow \alpha + (I - R K)(y - \pi - \alpha)`, with the R of
 `multiclass.correction` ([1]_, algorithm 3.3).
 
 References
@@ -41,8 +41,8 @@ from bayesgp_mf.multiclass.class_gram import (
 from bayesgp_mf.multiclass.correction import ClassCorrection
 from bayesgp_mf.multiclass.site_form import StarForm
 from bayesgp_mf.solvers.accuracy import assessed, in_deviations
+from bayesgp_mf.solvers.ascent import NEGLIGIBLE, Hill, ModeState, psi, state_at
 from bayesgp_mf.solvers.laplace import Laplace
-from bayesgp_mf.solvers.mode import NEGLIGIBLE, Hill, ModeState, psi, state_at
 from bayesgp_mf.types import Array, Derivs
 
 

@@ -11,7 +11,7 @@ import xarray as xr
 from bayesgp_mf.container.groups import Container, get_group, group_names, is_stream
 from bayesgp_mf.container.read import fit_group
 from bayesgp_mf.plots._axes import ACCENT, LINE, POINT, as_drawn, at_tick, axes_or_new, colour, legend_above
-from bayesgp_mf.streams.state import LogScore
+from bayesgp_mf.streams.learning import LogScore
 from bayesgp_mf.types import Array
 
 if TYPE_CHECKING:

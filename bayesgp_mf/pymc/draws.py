@@ -13,9 +13,8 @@ from bayesgp_mf.container.layout import SAMPLE_DIMS
 from bayesgp_mf.container.loo import LEAVE_ONE_OUT
 from bayesgp_mf.container.predictions import NewCases, drop_variable, set_draws, set_predictions
 from bayesgp_mf.errors import ConvergenceError, Status, UndefinedQuantityError
-from bayesgp_mf.inputs.by_case import facts_of_new_cases
 from bayesgp_mf.inputs.frames import as_pandas, kind_of, row_labels
-from bayesgp_mf.inputs.tables import as_inputs, check_same_features
+from bayesgp_mf.inputs.tables import as_inputs, check_same_features, facts_of_new_cases
 from bayesgp_mf.matrices.blas import one_thread_if_small
 from bayesgp_mf.processes.process import check_new_cases
 from bayesgp_mf.processes.single import Posterior

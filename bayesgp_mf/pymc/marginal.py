@@ -15,10 +15,16 @@ from pytensor.compile.sharedvalue import SharedVariable
 from pytensor.graph.basic import Variable
 
 from bayesgp_mf.inference.solution import Control, check_control
-from bayesgp_mf.inputs.by_case import as_offset, as_weights
 from bayesgp_mf.inputs.frames import as_pandas, row_labels
 from bayesgp_mf.inputs.labels import encode_targets
-from bayesgp_mf.inputs.tables import as_inputs, check_all_same_cases, check_same_features, feature_names
+from bayesgp_mf.inputs.tables import (
+    as_inputs,
+    as_offset,
+    as_weights,
+    check_all_same_cases,
+    check_same_features,
+    feature_names,
+)
 from bayesgp_mf.likelihoods import Likelihood, Probit
 from bayesgp_mf.likelihoods.by_case import by_case
 from bayesgp_mf.matrices.blas import one_thread_if_small

@@ -1,7 +1,11 @@
-"""How a fit came about: its hyperparameters, how good the approximation is, and how it was computed."""
+"""What was fitted to what, and how: the model in words and as formulas, the data at a glance, and how it was computed.
+
+Its hyperparameters, and how good the approximation is, too.
+"""
 
 from __future__ import annotations
 
+import inspect
 import json
 import re
 from collections.abc import Sequence
@@ -15,9 +19,211 @@ from bayesgp_mf.diagnostics.agreement import Compared, agreement
 from bayesgp_mf.diagnostics.fitted import Fitted
 from bayesgp_mf.diagnostics.hyperparameters import Hyperparameters
 from bayesgp_mf.diagnostics.hyperparameters import hyperparameters as values_of
+from bayesgp_mf.kernels import leaves
 from bayesgp_mf.plots import plot_agreement, plot_hyperparameters, plot_search
 from bayesgp_mf.plots.cases import arguments_of
-from bayesgp_mf.reports.page import Block, Figures, Section, Table, number, or_words
+from bayesgp_mf.reports.page import Block, Figures, Formula, Section, Table, number, or_words
+from bayesgp_mf.types import Array
+
+MOST_INPUTS = 100
+"""Inputs that are listed one by one."""
+MOST_CLASSES = 30
+"""Classes that are listed."""
+LONGEST = 300
+"""Letters of a kernel or a likelihood as code."""
+
+
+def model(about: Fitted) -> Section:
+    """Return the section on the model."""
+    return Section("The model", or_words(lambda: _model(about)))
+
+
+def _model(about: Fitted) -> list[Block]:
+    part = about.process.parts[0]
+    likelihood = part.problem.likelihood.of_one_case
+    by_case = part.problem.likelihood.stored_by_case
+    function = "a latent function for each class" if likelihood.has_classes else "a latent function"
+    whole = (
+        "A Gaussian process is a prior of functions: the kernel says how alike the values of the function are at two "
+        f"cases. Here it is the prior of {function}, f. A target is {_in_words(about)}, and the likelihood says how "
+        "likely it is given f."
+    )
+    averaged = " Its hyperparameters are of one setting among those averaged over."
+    blocks: list[Block] = [
+        whole,
+        Formula(r"t_i \,|\, f \;\sim\; p(t_i \,|\, f(x_i)), \qquad f \;\sim\; \mathrm{GP}(0,\, k)"),
+        f"Likelihood: {_short(likelihood)}. {_first_sentence(likelihood)}",
+        *formulas(likelihood, _target(about)),
+        f"Kernel: {_named(_short(part.kernel), about.names)}.{averaged if len(about.process.parts) > 1 else ''}",
+    ]
+    below = leaves(part.kernel)
+    kinds = [type(leaf) for leaf in below]
+    for leaf in (below[kinds.index(kind)] for kind in dict.fromkeys(kinds)):
+        blocks.append(f"{type(leaf).__name__}: {_first_sentence(leaf)}")
+        blocks += formulas(leaf)
+    if by_case:
+        blocks.append(f"Each case has its own {' and '.join(by_case)}.")
+    return blocks
+
+
+def _short(thing: object) -> str:
+    """Return the code that makes something, with numbers of four digits, and cut where it is long."""
+    text = re.sub(r"\d+\.\d{4,}(?:e[+-]?\d+)?", lambda found: f"{float(found[0]):.4g}", repr(thing))
+    return text if len(text) <= LONGEST else f"{text[:LONGEST].rstrip()} \N{HORIZONTAL ELLIPSIS}"
+
+
+def _first_sentence(thing: object) -> str:
+    """Return how the documentation of a class begins, without formulas and citations."""
+    text = " ".join((inspect.getdoc(type(thing)) or "").split("\n\n")[0].split())
+    text = re.sub(r"\s*\((?:[^()]|\([^()]*\))*(?:19|20)\d\d(?:[^()]|\([^()]*\))*\)", "", text)
+    return re.sub(r",?\s*:math:`[^`]*`", "", text).replace("`", "")
+
+
+def _named(text: str, names: Sequence[str]) -> str:
+    """Return the code of a kernel with the columns that it looks at by name."""
+    numbers = re.compile(r"columns=\[([0-9, ]+)\]")
+    return numbers.sub(lambda found: f"columns={[names[int(j)] for j in found[1].split(',')]}", text)
+
+
+def _in_words(about: Fitted) -> str:
+    """Return what a target is."""
+    if about.classes:
+        return f"one of {len(about.classes)} {'ordered levels' if about.likelihood.is_real else 'classes'}"
+    return "a count of successes" if about.is_share else "a count" if about.is_rate else "a number"
+
+
+def _target(about: Fitted) -> str:
+    """Return what t is in the formula of a likelihood."""
+    if not about.likelihood.is_binary:
+        return "t is the target"
+    rest, name = about.classes
+    return f"t is 1 for {name} and \N{MINUS SIGN}1 for {rest}"
+
+
+def formulas(thing: object, *known: str) -> list[Block]:
+    """Return the formula in the documentation of a class, with what its letters mean.
+
+    It is that of the first sentence, or the first one displayed.
+    """
+    text = inspect.getdoc(type(thing)) or ""
+    found = re.findall(r":math:`([^`]*)`", text.split("\n\n")[0])
+    found = found or [" ".join(each.split()) for each in re.findall(r"\.\. math::(.*?)(?:\n\s*\n|\Z)", text, re.DOTALL)]
+    if not found:
+        return []
+    legend = [*known, *symbols(thing, found[0])]
+    return [Formula(found[0]), *([f"Here {'; '.join(legend)}."] if legend else [])]
+
+
+def data(about: Fitted) -> Section:
+    """Return the section on the cases."""
+    return Section("The data", or_words(lambda: _targets(about), lambda: _inputs(about)))
+
+
+def _targets(about: Fitted) -> Block:
+    y = about.y
+    if y is None:
+        return f"{about.n} cases in parts, which are elsewhere: here are the inducing inputs alone."
+    if about.classes:
+        counts = np.bincount(y.astype(np.int64), minlength=len(about.classes))
+        order = np.argsort(-counts, kind="stable")[:MOST_CLASSES]
+        left = len(about.classes) - order.size
+        more = f" {left} more are not listed." if left else ""
+        rows = [(about.classes[c], f"{counts[c]}", f"{counts[c] / len(y):.1%}") for c in order]
+        return Table(f"Cases of each class: {len(y)} in all.{more}", ("Class", "Cases", "Share"), rows)
+    numbers = np.quantile(y, [0.0, 0.25, 0.5, 0.75, 1.0])
+    row = ("target", *(number(value) for value in numbers), number(np.mean(y)))
+    head = ("", "Smallest", "25 %", "Median", "75 %", "Largest", "Mean")
+    return Table(f"Targets of {len(y)} cases.", head, [row])
+
+
+def _inputs(about: Fitted) -> Block:
+    X, names = about.X, about.names
+    rows: list[tuple[str, ...]] = []
+    for j, name in enumerate(names[:MOST_INPUTS]):
+        if j in about.levels:
+            groups = len(np.unique(X[:, j]))
+            rows.append((name, f"{groups} groups", *("\N{EN DASH}",) * 4))
+        else:
+            numbers = (*np.quantile(X[:, j], [0.0, 0.5, 1.0]), _standard_deviation(X[:, j]))
+            different = len(np.unique(X[:, j]))
+            rows.append((name, *(number(value) for value in numbers), f"{different}"))
+    left = len(names) - len(rows)
+    more = f" {left} more are not listed." if left else ""
+    inducing = "inducing_input" in about.fit and about.y is None
+    legend = f"{'Inducing inputs' if inducing else 'Inputs'}: {len(names)}, in the units they were given in.{more}"
+    return Table(legend, ("Input", "Smallest", "Median", "Largest", "Standard deviation", "Different values"), rows)
+
+
+def _standard_deviation(values: Array) -> float:
+    """Return it also where squares of the numbers are beyond the largest number."""
+    largest = float(np.max(np.abs(values)))
+    return largest * float(np.std(values / largest)) if largest > 0 else 0.0
+
+
+def glance(about: Fitted) -> Table:
+    """Return what the page is about, in a few rows."""
+    fit = about.fit
+    hyper = str(fit.attrs.get("hyper", "none"))
+    rows = [
+        ("Cases", f"{about.n}"),
+        ("Inputs", f"{len(about.names)}"),
+        ("Target", _in_words(about)),
+        ("Method", str(fit.attrs["method"])),
+        ("Hyperparameters", "as they were given" if hyper == "none" else f"hyper={hyper!r}"),
+    ]
+    if "inducing_input" in fit:
+        rows.append(("Inducing cases", f"{len(fit['inducing_input'])}"))
+    if "log_evidence" in fit and fit["log_evidence"].ndim == 0:
+        rows.append(("Log evidence", f"{float(fit['log_evidence']):.2f} nats"))
+    return Table("At a glance.", ("", "This fit"), rows)
+
+
+_OF_PARAMETERS = (
+    ("variance", r"v_0", "v\N{SUBSCRIPT ZERO} is the variance"),
+    ("noise_variance", r"v", "v is the noise variance"),
+    ("flip", r"\\kappa", "\N{GREEK SMALL LETTER KAPPA} is flip, the probability that a label is wrong"),
+    ("lengthscale", r"r", "r is the distance of two cases in length scales"),
+    ("lengthscale", r"\\ell", "\N{SCRIPT SMALL L} is the length scale"),
+    ("period", r"p", "p is the period"),
+    ("shape", r"a", "a is the shape"),
+    ("weight", r"w", "w is the weight of an input"),
+    ("offset", r"b", "b is the offset"),
+    ("bias", r"b", "b is the bias"),
+    ("degree", r"k", "k is the degree"),
+    ("activation", r"c", "c is 1, and 0 with activation='sign'"),
+    ("trials", r"n", "n is the number of trials"),
+    ("scale", r"s", "s is the scale"),
+    ("df", r"\\nu", "\N{GREEK SMALL LETTER NU} is df, the degrees of freedom"),
+    ("dispersion", r"r", "r is the dispersion"),
+    ("cuts", r"c", "c are the cuts"),
+)
+"""Parameter, the pattern of its letter, and what is said of it: a letter may mean another thing elsewhere."""
+_COMMON = (
+    (r"\\sum_l", "l counts the inputs"),
+    (r"\\Phi", "\N{GREEK CAPITAL LETTER PHI} is the distribution function of a standard normal variable"),
+    (r"\\sigma", "\N{GREEK SMALL LETTER SIGMA} is the logistic function"),
+    (r"\\Gamma", "\N{GREEK CAPITAL LETTER GAMMA} is the gamma function"),
+)
+
+
+def symbols(thing: object, latex: str) -> list[str]:
+    r"""Return what the letters in the formula of a kernel or a likelihood mean, a clause for each.
+
+    Examples
+    --------
+    >>> import bayesgp_mf as bgp
+    >>> symbols(bgp.kernels.Gaussian(), r"v_0 \exp(-r^2 / 2)")
+    ['v₀ is the variance', 'r is the distance of two cases in length scales']
+    """
+    parameters = inspect.signature(type(thing)).parameters
+    own = [text for name, pattern, text in _OF_PARAMETERS if name in parameters and _has(latex, pattern)]
+    return own + [text for pattern, text in _COMMON if _has(latex, pattern)]
+
+
+def _has(latex: str, pattern: str) -> bool:
+    """Tell whether a formula has a letter, which is no part of a command, of a word, or of another symbol."""
+    return re.search(rf"(?<![A-Za-z\\]){pattern}(?![A-Za-z])(?!_0)", latex) is not None
+
 
 MEANS = {
     "exact": "nothing is approximated",

@@ -16,7 +16,8 @@ from bayesgp_mf.files import whole
 from bayesgp_mf.fitting import predict
 from bayesgp_mf.inputs.tables import check_same_cases
 from bayesgp_mf.plots import plot_stream
-from bayesgp_mf.reports import computation, model, predictions
+from bayesgp_mf.reports import computation, predictions
+from bayesgp_mf.reports import computation as model
 from bayesgp_mf.reports.page import Figures, Section, Table, own_style, render
 
 

@@ -26,11 +26,10 @@ from bayesgp_mf.inference.inducing import Inducing
 from bayesgp_mf.inference.problem import check_likelihood
 from bayesgp_mf.inference.solution import Control
 from bayesgp_mf.inference.solver import Solver
-from bayesgp_mf.inputs.by_case import as_weights
 from bayesgp_mf.inputs.frames import as_pandas
 from bayesgp_mf.inputs.groups import as_inputs_of, holds_text, levels_of
 from bayesgp_mf.inputs.options import FORMER, as_kernel, as_names, check_positive_integers, naming_absent
-from bayesgp_mf.inputs.tables import as_inputs, check_all_same_cases, feature_names
+from bayesgp_mf.inputs.tables import as_inputs, as_weights, check_all_same_cases, feature_names
 from bayesgp_mf.kernels import Gaussian, Kernel
 from bayesgp_mf.likelihoods import Likelihood
 from bayesgp_mf.methods import MethodName, get_method

@@ -36,9 +36,9 @@ from bayesgp_mf.likelihoods.base import LatentNoise
 from bayesgp_mf.matrices.corrections import DenseCorrection, InverseCorrection
 from bayesgp_mf.matrices.factors import cholesky, psd_root
 from bayesgp_mf.solvers.accuracy import NO_FACTOR, require_accurate, rounding_decides
+from bayesgp_mf.solvers.ascent import state_at
 from bayesgp_mf.solvers.laplace import Laplace, gradient_at_mode
 from bayesgp_mf.solvers.loo_gradient import loo_gradient, pull_back_nothing
-from bayesgp_mf.solvers.mode import state_at
 from bayesgp_mf.solvers.orthant import Estimate, Orthant, tilted
 from bayesgp_mf.solvers.sites import linear_response
 from bayesgp_mf.types import Array

@@ -13,7 +13,7 @@ or, without the inverse of a matrix that may have none ([2]_, algorithm 3.1),
 
 .. math:: \alpha \leftarrow b - R K b, \quad R = (K + W^{-1})^{-1},
 
-whose climb, with a line search along the step, is that of `solvers.mode`.
+whose climb, with a line search along the step, is that of `solvers.ascent`.
 
 References
 ----------
@@ -46,9 +46,7 @@ from bayesgp_mf.solvers.accuracy import (
     require_accurate,
     rounding_decides,
 )
-from bayesgp_mf.solvers.driver import require_solved
-from bayesgp_mf.solvers.loo_gradient import loo_gradient, pull_back_nothing
-from bayesgp_mf.solvers.mode import (
+from bayesgp_mf.solvers.ascent import (
     Hill,
     ModeState,
     find_mode,
@@ -58,6 +56,8 @@ from bayesgp_mf.solvers.mode import (
     refined_mode,
     state_at,
 )
+from bayesgp_mf.solvers.driver import require_solved
+from bayesgp_mf.solvers.loo_gradient import loo_gradient, pull_back_nothing
 from bayesgp_mf.solvers.sites import linear_response
 from bayesgp_mf.types import Array, Derivs
 

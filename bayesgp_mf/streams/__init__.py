@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from bayesgp_mf.streams.state import LogScore
+from bayesgp_mf.streams.learning import LogScore
 from bayesgp_mf.streams.stream import Stream
 
 __all__ = ["LogScore", "Stream", "load"]

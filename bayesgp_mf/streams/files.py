@@ -33,8 +33,7 @@ from bayesgp_mf.likelihoods import Likelihood
 from bayesgp_mf.matrices.memory import available_bytes
 from bayesgp_mf.streams.arguments import plain
 from bayesgp_mf.streams.factor import Factor
-from bayesgp_mf.streams.learning import Learner, values_of
-from bayesgp_mf.streams.state import LogScore, StreamState, check_state, rows_of
+from bayesgp_mf.streams.learning import Learner, LogScore, StreamState, check_state, rows_of, values_of
 
 FORMAT = 1
 """Changes when a file of today could not be read."""

@@ -23,11 +23,10 @@ from bayesgp_mf.files import as_path
 from bayesgp_mf.hyper import SEARCHES, SearchName, Strategy
 from bayesgp_mf.inference.problem import check_likelihood
 from bayesgp_mf.inference.solution import Control, check_control
-from bayesgp_mf.inputs.by_case import as_offset, as_weights
 from bayesgp_mf.inputs.groups import as_new_inputs
 from bayesgp_mf.inputs.options import FORMER, as_kernel, check_flags, check_positive_integers, naming_absent
 from bayesgp_mf.inputs.scales import warn_of_scale
-from bayesgp_mf.inputs.tables import as_inputs, check_all_same_cases, feature_names
+from bayesgp_mf.inputs.tables import as_inputs, as_offset, as_weights, check_all_same_cases, feature_names
 from bayesgp_mf.kernels import Kernel
 from bayesgp_mf.likelihoods import Likelihood, Probit
 from bayesgp_mf.matrices.blas import one_thread_if_small
@@ -50,8 +49,7 @@ from bayesgp_mf.streams.arguments import (
 )
 from bayesgp_mf.streams.factor import Factor, nothing
 from bayesgp_mf.streams.files import OPTIONS, check_writable, read, state_of, write
-from bayesgp_mf.streams.learning import Learner, values_of
-from bayesgp_mf.streams.state import LogScore, StreamState, rows_of
+from bayesgp_mf.streams.learning import Learner, LogScore, StreamState, rows_of, values_of
 from bayesgp_mf.streams.values import Cases, predictive
 from bayesgp_mf.types import Array
 

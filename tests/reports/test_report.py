@@ -17,7 +17,7 @@ import pytest
 import bayesgp_mf as bgp
 from bayesgp_mf.container.groups import get_group, group_names
 from bayesgp_mf.diagnostics.loo import worst_cases
-from bayesgp_mf.reports.model import formulas, symbols
+from bayesgp_mf.reports.computation import formulas, symbols
 from bayesgp_mf.reports.page import Formula
 from tests.plots.fits import MAKERS, ONE, SMALL, X1, X2, F, Z, made, streamed
 from tests.reports.page_parser import check_self_contained

@@ -302,7 +302,7 @@ def test_retuning_takes_the_options_of_a_fit(learned):
 
 def test_the_reservoir_is_a_fair_part_of_all_cases():
     """Each of 300 cases is among the 30 that are kept with probability 1/10, whenever it came."""
-    from bayesgp_mf.streams.state import StreamState, rows_of, sampled
+    from bayesgp_mf.streams.learning import StreamState, rows_of, sampled
 
     kept = np.zeros(300)
     for seed in range(600):
@@ -358,7 +358,7 @@ def test_degenerate_inputs_are_learned_from_or_refused(case):
 
 
 def test_with_a_half_life_the_reservoir_keeps_the_young():
-    from bayesgp_mf.streams.state import StreamState, rows_of, sampled
+    from bayesgp_mf.streams.learning import StreamState, rows_of, sampled
 
     ages = []
     for seed in range(100):
