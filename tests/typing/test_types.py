@@ -74,9 +74,9 @@ def test_the_names_that_editors_complete_are_those_there_are():
 
 
 def test_a_type_checker_sees_the_names_that_are_loaded_when_they_are_used():
-    tree = ast.parse(Path(bgp.__file__).read_text())
-    block = next(node for node in tree.body if isinstance(node, ast.If))
-    seen = {alias.name: node.module for node in block.body if isinstance(node, ast.ImportFrom) for alias in node.names}
+    stub = ast.parse(Path(bgp.__file__).with_suffix(".pyi").read_text())
+    imports = [node for node in stub.body if isinstance(node, ast.ImportFrom)]
+    seen = {alias.asname: node.module for node in imports for alias in node.names}
     assert sorted(seen) == bgp.__all__
     for name, module in seen.items():
         home = importlib.import_module(module)
