@@ -10,8 +10,8 @@ import xarray as xr
 
 from bayesgp_mf.container.groups import Container, get_group, group_names
 from bayesgp_mf.container.layout import TABLE
-from bayesgp_mf.container.parts import check_has_cases
 from bayesgp_mf.container.read import fit_group
+from bayesgp_mf.container.write import check_has_cases
 
 ROWS = "obs_id"
 _SEVERAL = ("class", "quantile")

@@ -11,9 +11,9 @@ from scipy.special import logsumexp
 from bayesgp_mf.arviz_version import arviz_major
 from bayesgp_mf.container.groups import Container, LooEstimate, get_group, group_names
 from bayesgp_mf.container.layout import LOO_OMITTED, SAMPLE_DIMS
-from bayesgp_mf.container.parts import check_has_cases
 from bayesgp_mf.container.read import fit_group, from_container
 from bayesgp_mf.container.stored import kernel_of, likelihood_of, names_of
+from bayesgp_mf.container.write import check_has_cases
 from bayesgp_mf.errors import UndefinedQuantityError
 from bayesgp_mf.hyper.pareto import FEWEST_WEIGHTS, largest_k, smooth
 from bayesgp_mf.inference.solver import Solver

@@ -10,11 +10,9 @@ import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 
-from bayesgp_mf.container.checks import check_mean, check_shapes, check_values
-from bayesgp_mf.container.checksums import GROUPS, check_unchanged
+from bayesgp_mf.container.checks import GROUPS, check_mean, check_shapes, check_unchanged, check_values
 from bayesgp_mf.container.groups import Container, get_group, group_names, is_stream
 from bayesgp_mf.container.layout import BY_CASE, FORMAT, LOO_OMITTED, stored_parameters
-from bayesgp_mf.container.parts import is_in_parts, posterior_in_parts
 from bayesgp_mf.container.stored import (
     DAMAGED,
     evidence_of_fit,
@@ -25,6 +23,7 @@ from bayesgp_mf.container.stored import (
     names_of,
     refused_as,
 )
+from bayesgp_mf.container.write import is_in_parts, posterior_in_parts
 from bayesgp_mf.hyper.model import Model
 from bayesgp_mf.inference.assembly import kernel_entries
 from bayesgp_mf.inference.problem import Problem

@@ -13,9 +13,9 @@ import pandas as pd
 from bayesgp_mf.arviz_version import arviz_major
 from bayesgp_mf.container.groups import Container
 from bayesgp_mf.container.loo import has_probabilities, is_of_draws, loo, observed_targets, weights_of_cases
-from bayesgp_mf.container.parts import check_has_cases
 from bayesgp_mf.container.read import fit_group
 from bayesgp_mf.container.stored import evidence_of_fit
+from bayesgp_mf.container.write import check_has_cases
 from bayesgp_mf.inference.solution import Evidence
 
 _SAME = {"ep": "exact"}

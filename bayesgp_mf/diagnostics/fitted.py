@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 
 from bayesgp_mf.container.groups import Container, get_group
 from bayesgp_mf.container.layout import CASES
-from bayesgp_mf.container.parts import is_in_parts
 from bayesgp_mf.container.predictions import moments_at
 from bayesgp_mf.container.read import fit_group, from_container
+from bayesgp_mf.container.write import is_in_parts
 from bayesgp_mf.inference.solver import Solver
 from bayesgp_mf.inputs.groups import levels_of
 from bayesgp_mf.likelihoods import Likelihood

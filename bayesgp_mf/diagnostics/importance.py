@@ -13,9 +13,9 @@ from scipy.special import logsumexp
 
 from bayesgp_mf.container.groups import Container, get_group, group_names
 from bayesgp_mf.container.layout import CASES, SAMPLE_DIMS
-from bayesgp_mf.container.parts import check_has_cases, is_in_parts
 from bayesgp_mf.container.quality import Quality, quality_of_fit
 from bayesgp_mf.container.read import fit_group, has_random_kernels
+from bayesgp_mf.container.write import check_has_cases, is_in_parts
 from bayesgp_mf.hyper.pareto import FEWEST_WEIGHTS, LARGEST_K, largest_k, smooth
 from bayesgp_mf.types import Array
 

@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bayesgp_mf.container.groups import Container
-from bayesgp_mf.container.parts import check_has_cases
 from bayesgp_mf.container.read import fit_group, from_container
+from bayesgp_mf.container.write import check_has_cases
 from bayesgp_mf.errors import Status
 from bayesgp_mf.inference.assembly import assemble_inducing, diagonal_of_cross
 from bayesgp_mf.inference.inducing import Inducing

@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 from bayesgp_mf.container.groups import Container, get_group, make_container
 from bayesgp_mf.container.layout import SAMPLE_DIMS, Layout, common_attrs
 from bayesgp_mf.container.loo import pointwise_loo
-from bayesgp_mf.container.parts import check_has_cases
 from bayesgp_mf.container.read import fit_group, from_container
+from bayesgp_mf.container.write import check_has_cases
 from bayesgp_mf.diagnostics.curves import relevance
 from bayesgp_mf.diagnostics.fitted import fitted
 from bayesgp_mf.errors import ConvergenceError

@@ -13,8 +13,8 @@ from scipy.special import logsumexp
 
 from bayesgp_mf.container.groups import Container, get_group, group_names
 from bayesgp_mf.container.layout import LOO_OMITTED
-from bayesgp_mf.container.parts import check_has_cases
 from bayesgp_mf.container.read import fit_group, from_container
+from bayesgp_mf.container.write import check_has_cases
 from bayesgp_mf.errors import UndefinedQuantityError
 from bayesgp_mf.inference.solution import ClassLeaveOneOut
 from bayesgp_mf.inference.solver import Solver

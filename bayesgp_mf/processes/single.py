@@ -83,7 +83,7 @@ class Posterior(Part):
         return None if known is None else known(self.problem)
 
     def _check_cases(self, what: str) -> None:
-        """Raise an UndefinedQuantityError if no case is here: see `container.parts`."""
+        """Raise an UndefinedQuantityError if no case is here: see `container.write`."""
         if not self.problem.n:
             raise without_cases(what)
 

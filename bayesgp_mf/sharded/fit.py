@@ -17,7 +17,7 @@ import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
 from bayesgp_mf.container.groups import Container
-from bayesgp_mf.container.parts import check_storable_in_parts, parts_container, posterior_in_parts
+from bayesgp_mf.container.write import check_storable_in_parts, parts_container, posterior_in_parts
 from bayesgp_mf.errors import (
     ConvergenceError,
     ConvergenceWarning,

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from bayesgp_mf.container.checksums import checksum
+from bayesgp_mf.container.checks import checksum
 from bayesgp_mf.container.layout import SAMPLE_DIMS
 from bayesgp_mf.types import Array
 from validation.command import say, written
