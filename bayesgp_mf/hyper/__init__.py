@@ -14,9 +14,8 @@ from bayesgp_mf.hyper.model import Model
 from bayesgp_mf.hyper.objective import Objective
 from bayesgp_mf.hyper.optimise import Run
 from bayesgp_mf.hyper.priors import LogNormal, Prior
-from bayesgp_mf.hyper.scan import Scan
 from bayesgp_mf.hyper.scores import EvidenceScore, LooScore
-from bayesgp_mf.hyper.search import Evidence, LeaveOneOut
+from bayesgp_mf.hyper.search import Evidence, LeaveOneOut, Scan
 from bayesgp_mf.hyper.strategy import HyperResult, Strategy
 from bayesgp_mf.hyper.surrogate.strategy import Surrogate
 from bayesgp_mf.hyper.target import Target

@@ -20,7 +20,7 @@ from bayesgp_mf.likelihoods import Likelihood, Probit
 from bayesgp_mf.pymc.covariance import as_cov_func
 from bayesgp_mf.pymc.graph import interpreted
 from bayesgp_mf.pymc.marginal import JITTER
-from bayesgp_mf.pymc.parameters import Mean, split_parameters
+from bayesgp_mf.pymc.op import Mean, split_parameters
 from bayesgp_mf.types import Array
 
 

@@ -34,8 +34,7 @@ from bayesgp_mf.processes.single import Posterior
 from bayesgp_mf.pymc.covariance import Combined, as_cov_func
 from bayesgp_mf.pymc.graph import Function, interpreted
 from bayesgp_mf.pymc.kernel import Covariance, PymcKernel
-from bayesgp_mf.pymc.op import LatentPosterior, LogEvidence
-from bayesgp_mf.pymc.parameters import Mean, split_parameters, sum_of_means
+from bayesgp_mf.pymc.op import LatentPosterior, LogEvidence, Mean, split_parameters, sum_of_means
 from bayesgp_mf.types import Array
 
 JITTER = 1e-6

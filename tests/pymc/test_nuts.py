@@ -21,9 +21,8 @@ from bayesgp_mf.hyper.priors import DEFAULT_SD
 from bayesgp_mf.hyper.scores import KNOWN
 from bayesgp_mf.methods import METHODS
 from bayesgp_mf.pymc import Nuts, nuts
-from bayesgp_mf.pymc.chains import LogTarget
 from bayesgp_mf.pymc.kernel import from_pymc
-from bayesgp_mf.pymc.nuts import inside
+from bayesgp_mf.pymc.nuts import LogTarget, inside
 from tests.hyper.known import MEAN, PRECISION, Quadratic, ignore, known_target
 from tests.pymc.conftest import INTERPRETED
 
