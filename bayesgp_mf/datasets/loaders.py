@@ -7,9 +7,9 @@ from typing import Literal, overload
 import numpy as np
 
 from bayesgp_mf.datasets.dataset import Dataset, FrameDataset
-from bayesgp_mf.datasets.tables import Table, assemble, check_flag, check_integer, read_columns
+from bayesgp_mf.datasets.tables import CsvTable, assemble, check_flag, check_integer, read_columns
 
-_PIMA = Table(
+_PIMA = CsvTable(
     "pima",
     "type",
     ("npreg", "glu", "bp", "skin", "bmi", "ped", "age"),
@@ -97,7 +97,7 @@ def load_pima(*, standardise: bool = True, as_frame: bool = False) -> Dataset | 
 _ROWS = 208
 _TRAINING_ROWS = 0xFBEFD5DEDA6B82704615CAAD6B14CB4B083A9E42AB8D7A15180A
 
-_SONAR = Table(
+_SONAR = CsvTable(
     "sonar",
     "label",
     tuple(f"x{band}" for band in range(1, 61)),
@@ -179,7 +179,7 @@ _GROUPS = 4
 _GROUP_ROWS = 50
 _GROUP_TRAINING_ROWS = 20
 
-_CRABS = Table(
+_CRABS = CsvTable(
     "crabs",
     "sex",
     ("FL", "RW", "CL", "CW", "BD", "colour"),
@@ -276,7 +276,7 @@ def load_crabs(*, draw: int = 0, standardise: bool = True, as_frame: bool = Fals
 
 
 _FOLDS = 10
-_FORENSIC_GLASS = Table(
+_FORENSIC_GLASS = CsvTable(
     "forensic_glass",
     "type",
     ("RI", "Na", "Mg", "Al", "Si", "K", "Ca", "Ba", "Fe"),

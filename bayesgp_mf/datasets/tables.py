@@ -15,7 +15,7 @@ from bayesgp_mf.datasets.dataset import Dataset, FrameDataset, as_frames
 from bayesgp_mf.types import Array
 
 
-class Table(NamedTuple):
+class CsvTable(NamedTuple):
     """What there is to know of a table before its rows."""
 
     name: str
@@ -38,7 +38,7 @@ def input_matrix(columns: Mapping[str, Sequence[str]], names: Sequence[str]) -> 
 
 
 def assemble(
-    table: Table,
+    table: CsvTable,
     columns: Mapping[str, Sequence[str]],
     train: NDArray[np.bool_],
     *,

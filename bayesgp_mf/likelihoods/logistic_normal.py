@@ -17,7 +17,7 @@ from scipy.special import expit
 from bayesgp_mf.types import Array
 
 
-class Rule(NamedTuple):
+class GridRule(NamedTuple):
     """A trapezoidal rule for the density."""
 
     points: int
@@ -25,13 +25,13 @@ class Rule(NamedTuple):
     steepest: float  # s above which a grid uniform in x would step over the bend of the sigmoid
 
 
-Rules = tuple[tuple[float, Rule], ...]
+Rules = tuple[tuple[float, GridRule], ...]
 """Rules of more and more points, each with the largest s that it is for."""
 
 
 def rules(reach: float, steepest: float, points: dict[float, int]) -> Rules:
     """Return rules with these numbers of points up to these s."""
-    return tuple((largest, Rule(count, reach, steepest)) for largest, count in points.items())
+    return tuple((largest, GridRule(count, reach, steepest)) for largest, count in points.items())
 
 
 COARSE = rules(7.5, 3.0, {300.0: 56, 1e4: 112, 1e5: 168, 1e16: 504, 1e52: 1512, np.inf: 4536})
@@ -42,7 +42,7 @@ _STEPS = 100  # of Newton's method to the mode, at most; fewer than ten do
 _STILL = 1e-8  # a last step; the next would be half its square at most
 
 
-def by_rule(s: Array, rules: Rules) -> Iterator[tuple[Rule, NDArray[np.intp]]]:
+def by_rule(s: Array, rules: Rules) -> Iterator[tuple[GridRule, NDArray[np.intp]]]:
     """Yield the rules that slopes ``s (n,)`` need, each with the indices of those that need it."""
     place = np.searchsorted([largest for largest, _ in rules], s)
     for k in np.flatnonzero(np.bincount(place)):
@@ -65,7 +65,7 @@ class Discrete(NamedTuple):
         return np.asarray(self.mode[..., None] + self.offset)
 
 
-def discretise(c: Array, variance: Array, rule: Rule) -> Discrete:
+def discretise(c: Array, variance: Array, rule: GridRule) -> Discrete:
     """Return the density with offset c and slope s = sqrt(variance), two arrays (...), on a grid around its mode.
 
     With f0 the value of c + s x at the mode s sigma(-f0), and d = x less that, the logarithm of the density is the one
@@ -87,7 +87,7 @@ def discretise(c: Array, variance: Array, rule: Rule) -> Discrete:
     return Discrete(x0, offset, weight, log_integral, f, small)
 
 
-def _grid(f0: Array, s: Array, rule: Rule) -> tuple[Array, Array, Array]:
+def _grid(f0: Array, s: Array, rule: GridRule) -> tuple[Array, Array, Array]:
     """Return c + s x and x less the mode ``(..., points)`` at the nodes of the rule, and steps in x.
 
     They are uniform in x or, where the sigmoid bends steeply within reach, in u with c + s x = pi sinh(u), which is

@@ -14,7 +14,7 @@ from bayesgp_mf.likelihoods.below import count_below
 from bayesgp_mf.likelihoods.centred import Bracket, Curve
 from bayesgp_mf.likelihoods.counts import Counts, check_counts, higher_of_odds, log_choose, of_odds
 from bayesgp_mf.likelihoods.each_case import as_each, of_each
-from bayesgp_mf.likelihoods.logistic_normal import FINE, Rule, by_rule, discretise, rules
+from bayesgp_mf.likelihoods.logistic_normal import FINE, GridRule, by_rule, discretise, rules
 from bayesgp_mf.likelihoods.moments import average, standardised_cumulants
 from bayesgp_mf.matrices.blocks import blocks
 from bayesgp_mf.types import Array, Derivs
@@ -139,7 +139,7 @@ def _partition(z: Array, variance: Array) -> tuple[Array, Array, Array]:
     return value, s1, s2
 
 
-def _unlikely(mean: Array, variance: Array, rule: Rule) -> tuple[Array, Array, Array]:
+def _unlikely(mean: Array, variance: Array, rule: GridRule) -> tuple[Array, Array, Array]:
     """Return log E sigma(f) for f ~ N(mean <= 0, variance > 0) and its derivatives in mean, each ``(k,)``."""
     density = discretise(mean, variance, rule)
     weight, offset = density.weight, density.offset

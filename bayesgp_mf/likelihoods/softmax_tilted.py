@@ -41,7 +41,7 @@ from numpy.typing import NDArray
 from scipy.special import logsumexp
 
 from bayesgp_mf.errors import NotPositiveDefiniteError
-from bayesgp_mf.likelihoods.logistic_normal import COARSE, FINE, Discrete, Rule, by_rule, discretise, gauss_rule
+from bayesgp_mf.likelihoods.logistic_normal import COARSE, FINE, Discrete, GridRule, by_rule, discretise, gauss_rule
 from bayesgp_mf.likelihoods.softmax_integral import contrast_basis
 from bayesgp_mf.likelihoods.star import StarSites, star_weights
 from bayesgp_mf.matrices.blocks import blocks
@@ -173,7 +173,7 @@ def _blocks(
             yield rows, turned[rows], _nodes(centre[rows], spread[rows], q, rule)
 
 
-def _nodes(mean: Array, covariance: Array, q: int, rule: Rule) -> _Nodes:
+def _nodes(mean: Array, covariance: Array, q: int, rule: GridRule) -> _Nodes:
     """Return the nodes for differences d with mean ``(n, C - 1)`` and covariance ``(n, C - 1, C - 1)``."""
     n, size = mean.shape
     try:

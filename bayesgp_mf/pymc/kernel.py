@@ -195,7 +195,7 @@ def kernel_from_pymc(cov_func: Any, **values: ArrayLike) -> PymcKernel:
     array([[1.    , 0.8286],
            [0.8286, 1.    ]])
     """
-    covariance = Covariance(cov_func)
+    covariance = PymcCovariance(cov_func)
     covariance.check_names(values)
     checked = {name: positive(name, value, vector=True) for name, value in values.items()}
     missing = [name for name in covariance.parameters if name not in checked]
@@ -209,11 +209,11 @@ def kernel_from_pymc(cov_func: Any, **values: ArrayLike) -> PymcKernel:
 
 def start_from_pymc(cov_func: Any) -> PymcKernel:
     """Return the kernel whose random variables have the values where PyMC, too, would start them."""
-    random = {name: v for name, v in Covariance(cov_func).parameters.items() if v.owner is not None}
+    random = {name: v for name, v in PymcCovariance(cov_func).parameters.items() if v.owner is not None}
     return kernel_from_pymc(cov_func, **{name: start_of(variable) for name, variable in random.items()})
 
 
-class Covariance:
+class PymcCovariance:
     """A covariance function of PyMC as NumPy functions of inputs and parameters, compiled when first used."""
 
     def __init__(self, cov_func: Any) -> None:
@@ -286,13 +286,13 @@ class PymcKernel(Kernel):
 
     Parameters
     ----------
-    covariance : Covariance
+    covariance : PymcCovariance
         The compiled functions, which all kernels made by `replace` share.
     values : dict
         A value for each parameter, unchecked.
     """
 
-    def __init__(self, covariance: Covariance, values: Mapping[str, Array]) -> None:
+    def __init__(self, covariance: PymcCovariance, values: Mapping[str, Array]) -> None:
         self._covariance = covariance
         self._values = dict(values)
         self._arguments = covariance.arguments(values)

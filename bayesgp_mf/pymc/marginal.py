@@ -33,7 +33,7 @@ from bayesgp_mf.methods import MethodName
 from bayesgp_mf.processes.single import Posterior
 from bayesgp_mf.pymc.covariance import Combined, as_cov_func
 from bayesgp_mf.pymc.graph import Function, interpreted
-from bayesgp_mf.pymc.kernel import Covariance, PymcKernel
+from bayesgp_mf.pymc.kernel import PymcCovariance, PymcKernel
 from bayesgp_mf.pymc.op import LatentPosterior, LogEvidence, Mean, split_parameters, sum_of_means
 from bayesgp_mf.types import Array
 
@@ -135,7 +135,7 @@ class Marginal:
     ) -> None:
         check_control(control)
         self.cov_func = as_cov_func(cov_func)
-        self._covariance = Covariance(self.cov_func)
+        self._covariance = PymcCovariance(self.cov_func)
         self.mean_func = None if mean_func is None else Mean(mean_func)
         self.likelihood, self.parameters = split_parameters(likelihood, parameters)
         self._options: dict[str, Any] = {"method": method, "control": control}

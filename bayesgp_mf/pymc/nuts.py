@@ -93,7 +93,7 @@ class LogTarget(FloatOp):
         return [cotangents[0] * outputs[1]]
 
 
-Sampler: TypeAlias = Literal["pymc", "nutpie"]
+SamplerName: TypeAlias = Literal["pymc", "nutpie"]
 """Those that can call the inner solver."""
 
 LOOK_SECONDS = 0.5
@@ -119,7 +119,7 @@ class Sampling:
     draws: int
     tune: int
     target_accept: float
-    nuts_sampler: Sampler
+    nuts_sampler: SamplerName
 
     def run(self, seed: int, advance: Advance, *, chains: int = 1, cores: int = 1) -> Chains:
         """Run chains in this process; with nutpie ``cores`` of them at the same time, as threads."""
@@ -240,7 +240,7 @@ def _model(target: Target, density: LogTarget, start: Array) -> pm.Model:
     return model
 
 
-SAMPLERS: tuple[Sampler, ...] = get_args(Sampler)
+SAMPLERS: tuple[SamplerName, ...] = get_args(SamplerName)
 """PyMC's samplers that can call back to Python; the others compile the density for JAX."""
 USUAL_STEPS = 7
 """Leapfrog steps of a trajectory, to guess how long chains take."""
@@ -304,7 +304,7 @@ class Nuts(Strategy):
     tune: int = 500
     chains: int = 2
     target_accept: float = 0.8
-    nuts_sampler: Sampler = "pymc"
+    nuts_sampler: SamplerName = "pymc"
     cores: int | None = None
     method: MethodName | Solver | None = None
 

@@ -46,7 +46,7 @@ from bayesgp_mf.parallel import Backend
 from bayesgp_mf.parallel import backend as place
 from bayesgp_mf.progress import progress_bar
 from bayesgp_mf.seeds import as_generator
-from bayesgp_mf.sharded.shard import Model, real_targets
+from bayesgp_mf.sharded.shard import ShardModel, real_targets
 from bayesgp_mf.sharded.solve import LOSSES, ShardedSolution, evidence_gradient, shards_lost, solve
 from bayesgp_mf.sharded.sources import Rows, Table, from_dask
 from bayesgp_mf.solvers.meanfield import tap
@@ -389,7 +389,7 @@ def fit_stream(
         points = start[independent_points(kernel, start)]
         warn_of_scale(known.X[:FEW], [kernel])
         warn_of_groups(kernel, known.X, points, table.columns)
-        model = Model(0, kernel, likelihood, points, classes)
+        model = ShardModel(0, kernel, likelihood, points, classes)
         with progress_bar("solving on shards", enabled=progress) as advance:
             after = -1
             known_posterior = _posterior_of(known, t, model, control, progress)
@@ -500,7 +500,7 @@ def _points(
 
 
 def _posterior_of(
-    known: _Known, t: Array, model: Model, control: Control, progress: bool
+    known: _Known, t: Array, model: ShardModel, control: Control, progress: bool
 ) -> tuple[Array, Array] | None:
     """Return factor and mean of the posterior of the random part, from which the rounds begin, or None.
 
@@ -526,7 +526,7 @@ def _posterior_of(
 
 def _solved(
     backend: Backend,
-    model: Model,
+    model: ShardModel,
     control: Control,
     advance: Callable[[str], None],
     after: int,
@@ -545,12 +545,12 @@ def _solved(
 
 def _uphill(
     backend: Backend,
-    model: Model,
+    model: ShardModel,
     control: Control,
     steps: int,
     advance: Callable[[str], None],
     known: tuple[Array, Array] | None,
-) -> tuple[Model, int]:
+) -> tuple[ShardModel, int]:
     """Return the model after some steps with the gradient on all cases, and the number of the last message."""
     models, after = 0, -1
     start, rough = log_vector(model.kernel), replace(control, tolerance=1e-6, throw=True)

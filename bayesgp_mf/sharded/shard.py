@@ -41,7 +41,7 @@ SMALLEST_REST = 1e-6
 """One less the precision of a site times the posterior variance: below this the case is all that is known of itself."""
 
 
-class Model(NamedTuple):
+class ShardModel(NamedTuple):
     """What the cases are looked at with; every message has it, for whoever has to start anew.
 
     Attributes
@@ -68,7 +68,7 @@ class Form(NamedTuple):
 
     Attributes
     ----------
-    model : Model
+    model : ShardModel
         The model.
     number : int
         Of the message, from 0; who has not had the one before starts from nothing, and says so.
@@ -82,7 +82,7 @@ class Form(NamedTuple):
         Whether single precision will do.
     """
 
-    model: Model
+    model: ShardModel
     number: int
     before: tuple[str, ...]
     weights: Array | None
@@ -95,7 +95,7 @@ class Measure(NamedTuple):
 
     Attributes
     ----------
-    model : Model
+    model : ShardModel
         The model.
     number : int
         Of the message.
@@ -107,7 +107,7 @@ class Measure(NamedTuple):
         Whether single precision will do.
     """
 
-    model: Model
+    model: ShardModel
     number: int
     inverse_factor: Array
     mean: Array
@@ -119,7 +119,7 @@ class Begin(NamedTuple):
 
     Attributes
     ----------
-    model : Model
+    model : ShardModel
         The model.
     number : int
         Of the message.
@@ -128,7 +128,7 @@ class Begin(NamedTuple):
         them say nothing.
     """
 
-    model: Model
+    model: ShardModel
     number: int
     posterior: tuple[Array, Array] | None
 
@@ -147,13 +147,13 @@ class Shard:
     ----------
     rows : Rows
         Inputs and labels.
-    model : Model
+    model : ShardModel
         The model.
     before : Shard, optional
         The same cases under another one, whose sites are a start.
     """
 
-    def __init__(self, rows: Rows, model: Model, before: Shard | None = None) -> None:
+    def __init__(self, rows: Rows, model: ShardModel, before: Shard | None = None) -> None:
         self.X, self.model = rows.X, model
         self.t = targets_of(rows, model)
         self.kernel, self.likelihood = model.kernel, model.likelihood
@@ -200,7 +200,7 @@ class Shard:
         return self.answer
 
 
-def shard_of(rows: Rows, model: Model) -> Shard:
+def shard_of(rows: Rows, model: ShardModel) -> Shard:
     """Return the cases of a part under a model."""
     if rows.shard is None or rows.shard.model.number != model.number:
         rows.shard = Shard(rows, model, rows.shard)
@@ -208,7 +208,7 @@ def shard_of(rows: Rows, model: Model) -> Shard:
     return found
 
 
-def targets_of(rows: Rows, model: Model) -> Array:
+def targets_of(rows: Rows, model: ShardModel) -> Array:
     """Return targets ``(n,)`` as a solver wants them, or raise a ValueError that names the part."""
     if model.classes is None:
         return real_targets(rows)

@@ -17,7 +17,7 @@ from bayesgp_mf.matrices.inducing import InducingGram
 from bayesgp_mf.matrices.root import RootGradient
 from bayesgp_mf.matrices.root_gram import RootCorrection
 from bayesgp_mf.parallel import Answer, Backend
-from bayesgp_mf.sharded.shard import Begin, Form, Measure, Model, begin, form, gradient, measure
+from bayesgp_mf.sharded.shard import Begin, Form, Measure, ShardModel, begin, form, gradient, measure
 from bayesgp_mf.solvers.accuracy import EPS, rounding_decides, rounding_of_sums, unknown
 from bayesgp_mf.solvers.driver import iterate
 from bayesgp_mf.solvers.meanfield import MOST_SINGLE, NEAR_BY_STEPS
@@ -83,7 +83,7 @@ class _Rounds:
     ----------
     backend : Backend
         Of parts.
-    model : Model
+    model : ShardModel
         The model.
     number : int
         Of the last message.
@@ -91,7 +91,7 @@ class _Rounds:
         Whether the first rounds are in single precision.
     """
 
-    def __init__(self, backend: Backend, model: Model, number: int, single: bool) -> None:
+    def __init__(self, backend: Backend, model: ShardModel, number: int, single: bool) -> None:
         self.backend, self.model, self.number, self.single = backend, model, number, single
         self.count, self.cases = 0, 0.0
         self.posterior: _Posterior | None = None
@@ -177,7 +177,7 @@ def shards_lost() -> RuntimeError:
 
 def solve(
     backend: Backend,
-    model: Model,
+    model: ShardModel,
     control: Control,
     advance: Callable[[str], None],
     after: int = -1,
@@ -189,7 +189,7 @@ def solve(
     ----------
     backend : Backend
         Of parts, `sources.Rows`.
-    model : Model
+    model : ShardModel
         The model.
     control : Control
         Tolerance and largest number of rounds, and whether to raise if they were not enough.

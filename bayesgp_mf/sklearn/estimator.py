@@ -33,7 +33,7 @@ from bayesgp_mf.inputs.tables import as_inputs, as_weights, check_all_same_cases
 from bayesgp_mf.kernels import Gaussian, Kernel
 from bayesgp_mf.likelihoods import Likelihood
 from bayesgp_mf.methods import MethodName, get_method
-from bayesgp_mf.sklearn.fitted import CHAINS, Fitted, Learned, Streamed, Whole
+from bayesgp_mf.sklearn.fitted import CHAINS, Known, Learned, Streamed, Whole
 from bayesgp_mf.streams import Stream
 from bayesgp_mf.types import Array
 
@@ -171,12 +171,12 @@ class GPEstimator(BaseEstimator, abc.ABC):  # type: ignore[misc]  # scikit-learn
         kernel, bounds = Gaussian(np.full(d, REACH * math.sqrt(d)), self._variance), self.bounds or {}
         return kernel.replace(**{k: np.clip(value, *bounds[k]) for k, value in kernel.params.items() if k in bounds})
 
-    def _learned(self, name: str) -> Fitted:
+    def _learned(self, name: str) -> Known:
         if "_fitted" not in vars(self):
             raise NotFittedError(f"This {type(self).__name__} instance is not fitted yet: call fit before {name}.")
         return self._fitted
 
-    def _keep(self, fitted: Fitted) -> None:
+    def _keep(self, fitted: Known) -> None:
         self._fitted = fitted
         self._idata = None  # draws of an earlier fit are none of this one
 
@@ -282,9 +282,7 @@ class GPEstimator(BaseEstimator, abc.ABC):  # type: ignore[misc]  # scikit-learn
                 given[name] = LogNormal(float(np.log(np.ravel(value)[0])), _SPREADS.get(name, VARIANCE_SPREAD))
         return given
 
-    def _streamed(
-        self, known: Fitted | None, X: Any, y: Any, weights: Array | None, likelihood: Likelihood
-    ) -> Streamed:
+    def _streamed(self, known: Known | None, X: Any, y: Any, weights: Array | None, likelihood: Likelihood) -> Streamed:
         """Return what a batch adds to what is known: nothing, a stream, or all cases of ``fit``, under its kernel."""
         options: dict[str, Any] = {
             "classes": (False, True) if likelihood.is_binary else None,

@@ -205,7 +205,7 @@ class Streamed:
         return _numbered(likelihood, draw_targets(likelihood, f[None], rng)[0])
 
 
-Fitted: TypeAlias = Whole | Streamed
+Known: TypeAlias = Whole | Streamed
 """What has been learned."""
 
 

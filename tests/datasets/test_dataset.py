@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from bayesgp_mf.datasets import Dataset
-from bayesgp_mf.datasets.tables import Table, assemble, training_moments
+from bayesgp_mf.datasets.tables import CsvTable, assemble, training_moments
 
 
 def fields_of_a_dataset(**changes):
@@ -96,7 +96,7 @@ def test_labels_must_be_classes(field):
 
 
 def assembled(X, *, standardise):
-    table = Table("small", "class", ("u", "v"), ("m", "s"), "Two rows and one.")
+    table = CsvTable("small", "class", ("u", "v"), ("m", "s"), "Two rows and one.")
     columns = {"u": [row[0] for row in X], "v": [row[1] for row in X], "class": ["a", "b", "a"]}
     return assemble(table, columns, np.array([True, False, True]), standardise=standardise)
 

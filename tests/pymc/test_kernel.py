@@ -16,7 +16,7 @@ from bayesgp_mf.hyper import EvidenceScore, Objective, Target
 from bayesgp_mf.methods import METHODS
 from bayesgp_mf.pymc import Marginal, kernel_from_pymc, latent_model
 from bayesgp_mf.pymc.covariance import as_cov_func
-from bayesgp_mf.pymc.kernel import Covariance
+from bayesgp_mf.pymc.kernel import PymcCovariance
 from tests.kernels.differences import check_gradient, check_moves
 
 cov, s, v = pm.gp.cov, pt.dscalar, pt.dvector
@@ -45,7 +45,7 @@ def test_covariances(case):
     np.testing.assert_array_equal(gram, gram.T)
     np.testing.assert_array_equal(np.diag(gram), kernel.diag(X))
     np.testing.assert_allclose(kernel.gram(np.vstack([X, OTHER]))[:8, 8:], kernel.cross(X, OTHER), atol=1e-12)
-    given = {variable: np.asarray(values[name]) for name, variable in Covariance(cov_func).parameters.items()}
+    given = {variable: np.asarray(values[name]) for name, variable in PymcCovariance(cov_func).parameters.items()}
     np.testing.assert_allclose(gram, cov_func(X).eval(given, mode="FAST_COMPILE"), atol=1e-6)
 
 

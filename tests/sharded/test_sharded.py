@@ -17,7 +17,7 @@ import bayesgp_mf as bgp
 from bayesgp_mf import kernels, sharded
 from bayesgp_mf.kernels import log_gradient, log_vector, with_log_vector
 from bayesgp_mf.parallel import Serial, tree_sum
-from bayesgp_mf.sharded.shard import Model
+from bayesgp_mf.sharded.shard import ShardModel
 from bayesgp_mf.sharded.solve import solve
 
 RNG = np.random.default_rng(2)
@@ -351,7 +351,7 @@ def test_options_are_refused_before_the_work(given, says):
 
 def test_rounds_begin_from_the_posterior_of_a_random_part():
     def rounds(known):
-        model = Model(0, KERNEL, bgp.Probit(), Z, ("no", "yes"))
+        model = ShardModel(0, KERNEL, bgp.Probit(), Z, ("no", "yes"))
         return solve(Serial(parts().parts), model, TIGHT, lambda said: None, known=known)
 
     part = fitted(sharded.from_arrays([(X[:300], LABELS[:300])])).stream.factor
@@ -405,7 +405,7 @@ def test_what_is_not_solved_comes_back_where_that_was_asked_for():
 
 
 def test_progress_says_how_fast_it_goes():
-    said, model = [], Model(0, KERNEL, bgp.Probit(), Z, ("no", "yes"))
+    said, model = [], ShardModel(0, KERNEL, bgp.Probit(), Z, ("no", "yes"))
     found = solve(Serial(parts().parts), model, TIGHT, said.append)
     assert len(said) == found.info.n_iterations
     for k, note in enumerate(said):
