@@ -36,25 +36,15 @@ __all__ = [
     "from_dict",
 ]
 
-_OWN: tuple[Callable[..., Likelihood], ...] = (
-    Probit,
-    Gaussian,
-    Logit,
-    Softmax,
-    MultinomialProbit,
-    Poisson,
-    NegativeBinomial,
-    Binomial,
-    StudentT,
-    Ordinal,
-)
-_BY_NAME: dict[str, Callable[..., Likelihood]] = {likelihood.__name__: likelihood for likelihood in _OWN}
+_BY_NAME: dict[str, Callable[..., Likelihood]] = {
+    name: globals()[name] for name in __all__ if name not in ("Likelihood", "Quadrature", "from_dict")
+}
 """Those that a file can hold: a `Quadrature` is made of functions, which no file names."""
 
 
 def is_built_in(likelihood: Likelihood) -> bool:
     """Tell whether a likelihood is one of this package's own that `from_dict` makes again from its ``to_dict``."""
-    return type(likelihood) in _OWN
+    return type(likelihood) in _BY_NAME.values()
 
 
 def from_dict(description: dict[str, Any]) -> Likelihood:
