@@ -20,7 +20,13 @@ from bayesgp_mf.hyper import HyperName, Prior, Strategy, Target, get_strategy
 from bayesgp_mf.hyper.model import Model
 from bayesgp_mf.hyper.rounds import RECORDS, check_moves
 from bayesgp_mf.hyper.scores import CorrectedScore
-from bayesgp_mf.inference.assembly import assemble, assemble_inducing, check_inducing, check_shared_kernel
+from bayesgp_mf.inference.assembly import (
+    assemble,
+    assemble_inducing,
+    check_inducing,
+    check_shared_kernel,
+    inducing_error,
+)
 from bayesgp_mf.inference.inducing import Inducing
 from bayesgp_mf.inference.solution import Control, check_control
 from bayesgp_mf.inference.solver import Solver, traits_of
@@ -61,6 +67,8 @@ from bayesgp_mf.types import Array
 
 FEWER_DRAWS = "Ask for fewer: fit(..., draws=...)."
 
+MUCH_OF_INDUCING = 0.1
+"""In nats: inducing inputs that were moved or left out are spoken of from here on."""
 SAME_WEIGHT = 1e-9
 """Of a mean weight above one: rounding of weights that were divided by theirs."""
 SAME_EVIDENCE = 1e-3
@@ -274,6 +282,8 @@ def fit(
             if judge is solver and found.log_evidence is not None:
                 _compare_with_search(found.posterior.parts[0], found.log_evidence)
         found = _with_correction(found)
+        if chosen is not None:
+            found = _with_inducing_error(found)
         warn_of_scale(X, [kernel, *(part.kernel for part in found.posterior.parts)])
         if chosen is not None:
             on_points: Any = found.posterior.parts[0].problem.matrix
@@ -304,6 +314,27 @@ def _with_correction(found: Tuned) -> Tuned:
     evidence = replace(solution.evidence, correction=known.correction, remaining=known.remaining)
     info = replace(solution.info, probability_shift=shift)
     return replace(found, posterior=replace(part, solution=replace(solution, evidence=evidence, info=info)))
+
+
+def _with_inducing_error(found: Tuned) -> Tuned:
+    """Return a fit with what inducing inputs change that were moved apart or left out, and warn if it is much."""
+    parts = found.posterior.parts
+    errors = [inducing_error(part.kernel, part.X, part.problem, part.solution) for part in parts]
+    if all(error is None for error in errors):
+        return found
+    largest = max(error or 0.0 for error in errors)
+    if largest > MUCH_OF_INDUCING:
+        warn(
+            "of inducing inputs that others nearly determine, as where they nearly repeat each other, double precision "
+            f"has few digits left, so that some were left out or moved: the log evidence may be off by {largest:.2g} "
+            "nats from that on all of them. Give inducing inputs that are farther apart, or fewer.",
+            ConvergenceWarning,
+        )
+    infos = [replace(part.solution.info, inducing_error=e or 0.0) for part, e in zip(parts, errors, strict=True)]
+    pairs = zip(parts, infos, strict=True)
+    stated = [replace(part, solution=replace(part.solution, info=info)) for part, info in pairs]
+    posterior = Process(tuple(stated), found.posterior.weights) if found.posterior.averaged else stated[0]
+    return replace(found, posterior=posterior)
 
 
 def predict(

@@ -43,6 +43,7 @@ _BESIDE_PARAMETERS: dict[str, tuple[str, ...]] = {
     **dict.fromkeys(("log_evidence", "log_evidence_se", "node_weight"), ()),
     **dict.fromkeys(("log_evidence_correction", "log_evidence_remaining"), ()),
     **dict.fromkeys(("n_iterations", "residual", "mean_error", "rounding", "probability_shift", "independent"), ()),
+    "inducing_error": (),
 }
 """Variables of the groups that parameters of kernel and likelihood are written to as well, and the dimensions of each.
 

@@ -82,6 +82,9 @@ class Quality:
     probability_shift : float or None
         By how much the correction moves a probability at training inputs, at most; of counts and levels, how far
         that of at most a number is off. None where it was not measured.
+    inducing_error : float or None
+        How far the log evidence may be off that on the inducing inputs as they were given, in nats; None where all of
+        them are worked with as they are.
     averaged : bool
         Whether it is of an average over hyperparameters.
     in_parts : bool
@@ -107,6 +110,7 @@ class Quality:
     rounding: float | None
     independent: float | None
     probability_shift: float | None = None
+    inducing_error: float | None = None
     averaged: bool = False
     pareto_k: float | None = None
     in_parts: bool = False
@@ -147,7 +151,16 @@ class Quality:
     @property
     def sentence(self) -> str:
         """What may be trusted to how much, and what to do if that is not enough."""
-        return f"{self.verdict}: {self._text()}"
+        return f"{self.verdict}: {self._text()}{self._of_inducing}"
+
+    @property
+    def _of_inducing(self) -> str:
+        if (self.inducing_error or 0.0) <= GOOD_EVIDENCE:
+            return ""
+        return (
+            " Inducing inputs that nearly repeat each other were moved or left out: the log evidence may be off by "
+            f"{self.inducing_error:.2g} nats from that on the inputs as given."
+        )
 
     @property
     def _limited_by_equations(self) -> bool:
@@ -243,6 +256,7 @@ class Quality:
         yield "error of the means", _shown(self.mean_error, ".1e"), "posterior sd"
         yield "rounding", _shown(self.rounding, ".1e"), "nats"
         yield "left to noise by inducing cases", _shown(self.independent, ".1%"), ""
+        yield "inducing inputs moved or left out", _shown(self.inducing_error, ".2g"), "nats"
 
     def to_dict(self) -> dict[str, Any]:
         """Return all of it as numbers and strings, which JSON can hold where they are finite."""
@@ -277,6 +291,7 @@ def quality_of_fit(fit: xr.Dataset, n: int, in_parts: bool = False) -> Quality:
         mean_error=largest("mean_error"),
         rounding=largest("rounding"),
         independent=largest("independent"),
+        inducing_error=largest("inducing_error"),
         probability_shift=single("probability_shift"),
         averaged=averaged,
         in_parts=in_parts,

@@ -32,7 +32,7 @@ from bayesgp_mf.methods import get_method
 T = TypeVar("T")
 Attrs: TypeAlias = dict[str, Any]
 DAMAGED = "this container is damaged or was edited: {}. Load a fresh copy of the file, or fit again."
-STATED = ("mean_error", "rounding", "independent", "probability_shift")
+STATED = ("mean_error", "rounding", "independent", "probability_shift", "inducing_error")
 """What some solutions know of how well they are known."""
 NO_JSON = (AttributeError, TypeError, ValueError)  # what `_as_json` raises where there is none
 

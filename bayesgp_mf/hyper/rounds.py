@@ -33,7 +33,7 @@ from bayesgp_mf.inference.inducing import Inducing, in_proportion
 from bayesgp_mf.inference.solution import Solution
 from bayesgp_mf.inference.solver import parameter_gradient
 from bayesgp_mf.kernels import Kernel
-from bayesgp_mf.matrices.inducing import independent_points
+from bayesgp_mf.matrices.inducing_points import inducing_points
 from bayesgp_mf.types import Array
 
 MOST_STEPS = 100
@@ -70,8 +70,8 @@ def move(target: Target, points: Array, advance: Callable[[str], None]) -> tuple
         nonlocal last
         model, inputs = target.model_at(x[:p]), x[p:].reshape(points.shape) * spread
         try:
-            kept = independent_points(model.kernel, inputs)  # what the others determine moves nothing
-            problem = replace(target, inducing=inputs[kept]).problem_at(model)
+            found = inducing_points(model.kernel, inputs)  # what the others determine moves nothing
+            problem = replace(target, inducing=found.used).problem_at(model)
             last = solver.solve(problem, control, last)
         except NO_SOLUTION:
             if last is None:
@@ -79,9 +79,8 @@ def move(target: Target, points: Array, advance: Callable[[str], None]) -> tuple
             return None
         bar: Any = solver.gram_gradient(problem, last)
         log_prior, slope = target.log_prior(x[:p])
-        by_inputs = np.zeros(points.shape)
         matrix: Any = problem.matrix
-        by_inputs[kept] = matrix.pull_back_inputs(bar, model.kernel, target.X)
+        by_inputs = found.pull_back(matrix.pull_back_inputs(bar, model.kernel, target.X), len(points))
         of_likelihood = parameter_gradient(solver, problem, last, names)
         if of_likelihood is None:
             raise ValueError(

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bayesgp_mf.errors import LowRankError
 from bayesgp_mf.inference.problem import Problem
-from bayesgp_mf.inference.solution import Control
+from bayesgp_mf.inference.solution import Control, Solution
 from bayesgp_mf.inference.solver import Solver, traits_of
 from bayesgp_mf.kernels import Kernel, White, is_built_in, leaves
 from bayesgp_mf.likelihoods import Likelihood
 from bayesgp_mf.matrices.blocks import blocks
-from bayesgp_mf.matrices.inducing import InducingGram, independent_points, inducing_gram
+from bayesgp_mf.matrices.inducing import InducingGram, inducing_gram
+from bayesgp_mf.matrices.inducing_points import evidence_error, inducing_points
 from bayesgp_mf.matrices.low_rank import ROUNDING, Entries, LowRankGram, pivoted_cholesky
 from bayesgp_mf.matrices.memory import check_memory, keeps_root, largest_rank
 from bayesgp_mf.types import Array
@@ -91,7 +94,7 @@ def assemble_inducing(
     kernel, X, t, likelihood
         As for `assemble`.
     inducing : (M, d) array
-        Inducing inputs; those that the others determine are left out.
+        Inducing inputs; those that nearly repeat each other are moved apart, those that others determine left out.
     settings : int
         How many such problems are kept at the same time: the root ``(n, M)`` of each is kept where they all fit into
         memory, and else computed anew, a few rows at a time, whenever it is needed.
@@ -101,12 +104,21 @@ def assemble_inducing(
     NotPositiveDefiniteError
         If the prior variances at the inducing inputs are zero, or overflow.
     """
-    points = inducing[independent_points(kernel, inducing)]
-    keep = keeps_root(settings * X.shape[0], points.shape[0])
-    gram = inducing_gram(kernel, X, points, keep_root=keep)
+    points = inducing_points(kernel, inducing)
+    keep = keeps_root(settings * X.shape[0], points.which.size)
+    gram = replace(inducing_gram(kernel, X, points.used, keep_root=keep), inducing=points)
     problem = Problem(gram, t, likelihood)
     gram.own  # noqa: B018 - so that covariances larger than the variances allow are named as such
     return problem
+
+
+def inducing_error(kernel: Kernel, X: Array, problem: Problem, solution: Solution) -> float | None:
+    """Return `Info.inducing_error` of a solution, or None where all inducing inputs are worked with as given."""
+    gram: Any = problem.matrix
+    if not gram.inducing.changed:
+        return None
+    sites: Any = solution.correction
+    return evidence_error(kernel, X, gram, solution.alpha, sites.site_precision, diagonal_of_cross(kernel, X))
 
 
 def check_shared_kernel(kernel: Kernel) -> None:

@@ -177,6 +177,9 @@ class Info:
     probability_shift : float or None
         Largest change of a probability at training inputs by the second-order correction: about TAP's largest error
         (`processes.probed`). None if it was not measured.
+    inducing_error : float or None
+        How far the log evidence may be off that of the model on the inducing inputs as they were given, in nats, where
+        some nearly repeat each other or are determined by others (`matrices.inducing_points`). None where none are.
     """
 
     status: Status
@@ -187,6 +190,7 @@ class Info:
     mean_error: float | None = None
     rounding: float | None = None
     probability_shift: float | None = None
+    inducing_error: float | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)

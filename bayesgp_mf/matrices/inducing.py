@@ -71,6 +71,8 @@ class InducingGram(RootGram):
         Weights alpha ``(n,)`` of which L' alpha ``(M,)`` is known, and that: so that predictions need no root.
     keep_root : bool
         Whether a root that is computed a few rows at a time is kept as a whole, from when it is first needed.
+    inducing : InducingPoints, optional
+        What became of the inducing inputs as they were given (`matrices.inducing_points`).
     """
 
     source: Any
@@ -79,6 +81,7 @@ class InducingGram(RootGram):
     factor: Array
     known: tuple[Array, Array] | None = None
     keep_root: bool = False
+    inducing: Any = None
 
     form = "inducing"
     independent_rest = True

@@ -64,6 +64,11 @@ class RootClassCorrection(ClassCorrection):
         """That of the Gram matrix: of which form the features are."""
         return str(self.gram.form)
 
+    @property
+    def site_precision(self) -> Array:
+        """The diagonal ``(n, C)`` of the sites: of each class as if it were alone."""
+        return np.asarray(np.diagonal(self.site.precision, axis1=1, axis2=2))
+
     @cached_property
     def _on_shared(self) -> OnShared:
         return self.site.on_shared(self.gram.own)

@@ -41,7 +41,7 @@ from bayesgp_mf.inputs.scales import warn_of_scale
 from bayesgp_mf.kernels import Kernel, log_gradient, log_vector, with_log_vector
 from bayesgp_mf.likelihoods import Likelihood, Probit
 from bayesgp_mf.matrices.factors import cholesky
-from bayesgp_mf.matrices.inducing import independent_points
+from bayesgp_mf.matrices.inducing_points import inducing_points
 from bayesgp_mf.parallel import Backend
 from bayesgp_mf.parallel import backend as place
 from bayesgp_mf.progress import progress_bar
@@ -386,7 +386,7 @@ def fit_stream(
                 fit_here(known.X, t, kernel, likelihood, hyper=hyper, random_seed=rng, progress=progress, **options)
             )
             kernel, likelihood = tuned.kernel, tuned.problem.likelihood
-        points = start[independent_points(kernel, start)]
+        points = inducing_points(kernel, start).used
         warn_of_scale(known.X[:FEW], [kernel])
         warn_of_groups(kernel, known.X, points, table.columns)
         model = ShardModel(0, kernel, likelihood, points, classes)

@@ -1,0 +1,229 @@
+r"""Inducing inputs that nearly repeat each other, told apart; and what those are worth that are left out all the same.
+
+Two inputs at a distance e say what the function is there and, by their difference over e, what its slope is. That
+difference has the part e^2 of the prior variance, of which the covariances as they are rounded have no digit left once
+e is 1e-8. Slopes are known as well at a larger distance: with inputs moved apart by the factor s, about their middle,
+
+.. math:: \frac{f(z + s e/2) - f(z - s e/2)}{s e} = f'(z) + O((s e)^2),
+
+so that inputs nearer than double precision can tell are moved to where it can. That changes the model by about the
+square of the distance at which they are then (of a rough function, by that distance), and rounding by eps over that
+square: 1e-9 and 1e-7 where the difference has the part 1e-9 of the variance.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import blas, lapack
+from scipy.sparse.csgraph import connected_components
+
+from bayesgp_mf.matrices.blocks import blocks
+from bayesgp_mf.matrices.inducing import InducingGram, independent_points, inducing_gram
+from bayesgp_mf.matrices.root import features_of
+from bayesgp_mf.matrices.root_gram import RootCorrection
+from bayesgp_mf.types import Array
+
+LEVELS = (1e-9, 1e-8, 1e-7, 1e-6)
+"""Parts of the variance of one of some inputs that the others leave it, as far as which they are moved apart in turn,
+until further inputs outside determine none of them."""
+FARTHEST = 100.0
+"""Times that: at such inputs the least of several is still too small, and farther apart they would be another model."""
+DOUBLINGS = 60
+"""Of distances, from the smallest between floats to where any kernel tells them apart that ever does."""
+DIGITS = 1e-13
+"""A part of a variance below this is rounding."""
+
+
+Moved: TypeAlias = tuple[NDArray[np.intp], float]
+
+
+@dataclass(frozen=True, eq=False)
+class InducingPoints:
+    """What some inducing inputs come to.
+
+    Attributes
+    ----------
+    used : (m, d) array
+        Those that are worked with, in their order; those that nearly repeat each other are moved apart.
+    which : (m,) array of int
+        Which of the given ones they are.
+    left_out : (k, d) array
+        Those that the others determine up to rounding, and are no repetition of them.
+    moved : tuple of pairs
+        Numbers of given inputs that were moved apart together, and the factor of their distances.
+    """
+
+    used: Array
+    which: NDArray[np.intp]
+    left_out: Array
+    moved: tuple[Moved, ...] = ()
+
+    @property
+    def changed(self) -> bool:
+        """Whether some were moved or left out."""
+        return bool(len(self.left_out) or self.moved)
+
+    @property
+    def farther(self) -> Array:
+        """Those that are worked with ``(m, d)``, with twice the distances between those that were moved apart."""
+        result = self.used.copy()
+        for some, _ in self.moved:
+            here = np.isin(self.which, some)
+            if here.any():
+                result[here] = _spread(self.used[here], 2.0)
+        return result
+
+    def pull_back(self, bar: Array, number: int) -> Array:
+        """Return derivatives in the inputs as given ``(number, d)`` from those in the inputs used ``(m, d)``."""
+        result = np.zeros((number, bar.shape[1]))
+        result[self.which] = bar
+        for some, factor in self.moved:
+            # z -> middle + factor (z - middle) is linear, and its own transpose
+            result[some] = factor * result[some] + (1.0 - factor) * result[some].mean(axis=0)
+        return result
+
+
+def inducing_points(kernel: Any, points: Array) -> InducingPoints:
+    """Return what is worked with of inducing inputs ``(M, d)``.
+
+    Raises
+    ------
+    NotPositiveDefiniteError
+        If the prior variances there, without noise of each case's own, are all zero, or overflow.
+    """
+    which = independent_points(kernel, points)
+    if which.size == len(points):
+        return InducingPoints(points, which, points[:0])
+    _, first, place = np.unique(points + 0.0, axis=0, return_index=True, return_inverse=True)  # -0 is 0
+    place = place.ravel()  # which of the distinct ones each is
+    unshared = _unshared(kernel.cross(points[first], points[first]))
+    apart, tried, moved = points, points, tuple[Moved, ...]()
+    concerned = np.zeros(first.size, dtype=bool)
+    for level in LEVELS:
+        left = np.isin(np.arange(first.size), place[which], invert=True)
+        concerned |= left  # those that were told apart must be so at the next level as well
+        near = unshared < level
+        if not left.any() or not np.any(near[left].sum(axis=1) > 1):
+            continue
+        tried, together = _moved_apart(kernel, points, place, near, concerned, level)
+        found = independent_points(kernel, tried) if together else which
+        if found.size > which.size:
+            apart, moved, which = tried, together, found
+    left = np.isin(np.arange(first.size), place[which], invert=True)
+    return InducingPoints(apart[which], which, tried[first[left]], moved)
+
+
+def evidence_error(kernel: Any, X: Array, gram: InducingGram, alpha: Array, precision: Array, shared: Array) -> float:
+    r"""Return how far a log evidence may be off that of the model on all inducing inputs as they were given, in nats.
+
+    With sites W, b as they are it is
+
+    .. math:: -\tfrac12 \log\det(I + K W) + \tfrac12\, b^T (K^{-1} + W)^{-1} b
+
+    but for a constant: here with the columns of what is left out, as far as there are digits of them; of the rest with
+    what it is at most, all that is noise of the cases' own; and with inputs twice as far apart as they were moved.
+    Classes count one by one.
+
+    Parameters
+    ----------
+    kernel : Kernel
+        Prior covariance.
+    X : (n, d) array
+        Inputs of the cases.
+    gram : InducingGram
+        The Gram matrix that was worked with.
+    alpha, precision : (n,) or (n, C) array
+        Weights, and precisions of the sites.
+    shared : (n,) array
+        Prior variances of the cases without noise of their own, that of `Kernel.cross`.
+    """
+    points, errors = gram.inducing, []
+    with_left, own, unknown = gram, gram.own, False
+    if len(points.left_out):
+        columns, unknown = _columns(kernel, X, gram, points.left_out)
+        with_left = replace(gram, source=np.hstack([gram.root[:], columns]), known=None, keep_root=False)
+        own = np.maximum(own - np.einsum("ij,ij->i", columns, columns), 0.0)
+    farther = inducing_gram(kernel, X, points.farther) if points.moved else gram
+    rest = np.maximum(own - (gram.prior - shared), 0.0) if unknown else np.zeros(len(X))
+    for weights, site in zip(alpha.reshape(len(X), -1).T, precision.reshape(len(X), -1).T, strict=True):
+        shift = weights + site * (gram @ weights)
+        here = _evidence(RootCorrection(gram, site), shift)
+        errors.append(abs(_evidence(RootCorrection(with_left, site, own=own), shift) - here))
+        errors.append(abs(_evidence(RootCorrection(farther, site), shift) - here))
+        errors.append(0.5 * float(np.sum(np.log1p(np.maximum(site, 0.0) * rest) + rest * weights**2)))
+    return sum(errors)
+
+
+def _evidence(sites: RootCorrection, shift: Array) -> float:
+    return 0.5 * (float(shift @ sites.posterior(shift)[1]) - sites.log_det)
+
+
+def _columns(kernel: Any, X: Array, gram: InducingGram, left_out: Array) -> tuple[Array, bool]:
+    """Return what inputs that are left out explain of the cases ``(n, r)``, and whether some have no digits left."""
+    features = features_of(kernel, gram.points, gram.factor, left_out)
+    among = kernel.cross(left_out, left_out)
+    scale = np.sqrt(np.diagonal(among))
+    rest = (among - features.T @ features) / np.outer(scale, scale)
+    factor, order, rank, _ = lapack.dpstrf(np.asfortranarray(rest), lower=1, tol=DIGITS)
+    rank = rank if np.any(np.diagonal(rest) > DIGITS) else 0  # LAPACK does not ask this of the first one
+    some = order[:rank] - 1
+    beside = np.empty((len(X), rank))
+    for block in blocks(len(X)):
+        beside[block] = kernel.cross(X[block], left_out[some]) - gram.root[block] @ features[:, some]
+    triangle = np.asfortranarray(np.tril(factor[:rank, :rank]))
+    return np.asarray(blas.dtrsm(1.0, triangle, (beside / scale[some]).T, lower=1).T), rank < len(left_out)
+
+
+def _moved_apart(
+    kernel: Any,
+    points: Array,
+    place: NDArray[np.intp],
+    near: NDArray[np.bool_],
+    concerned: NDArray[np.bool_],
+    level: float,
+) -> tuple[Array, tuple[Moved, ...]]:
+    """Return inputs ``(M, d)`` of which those near to one that it concerns are moved apart, and which by how much."""
+    apart, moved = points.copy(), []
+    _, cluster = connected_components(near, directed=False)
+    groups = sorted({column for columns in kernel.groupings(points.shape[1]) for column in columns})
+    for number in np.flatnonzero((np.bincount(cluster) > 1) & (np.bincount(cluster, weights=concerned) > 0)):
+        (some,) = np.nonzero(cluster[place] == number)
+        if np.any(points[some][:, groups] != points[some[0], groups]):
+            continue  # a kernel that does not tell these groups
+        factor = _factor(kernel, points[some], level)
+        if factor > 1.0:
+            apart[some] = _spread(points[some], factor)
+            moved.append((some, factor))
+    return apart, tuple(moved)
+
+
+def _factor(kernel: Any, points: Array, level: float) -> float:
+    """Return the smallest power of two by which distances tell most of some inputs apart; 1 where none does."""
+    best, most = 1.0, 1
+    for k in range(DOUBLINGS):
+        gram = kernel.cross(*2 * [_spread(points, 2.0**k)])
+        unshared = _unshared(gram)
+        if not np.all(np.isfinite(gram)) or unshared.max() > FARTHEST * level or most == len(points):
+            break
+        if unshared.max() > level:
+            scale = np.sqrt(np.diagonal(gram))
+            rank = lapack.dpstrf(np.asfortranarray(gram / np.outer(scale, scale)), lower=1, tol=level)[2]
+            best, most = (2.0**k, rank) if rank > most else (best, most)
+    return best
+
+
+def _spread(points: Array, factor: float) -> Array:
+    middle = points[0] + (points - points[0]).mean(axis=0)
+    return np.asarray(middle + factor * (points - middle))
+
+
+def _unshared(gram: Array) -> Array:
+    """Return 1 - rho^2 of the correlations rho ``(m, m)``, from covariances; 1 where there is no variance."""
+    scale = np.sqrt(np.maximum(np.diagonal(gram), 0.0))
+    both = np.outer(scale, scale)
+    rho = np.divide(gram, both, out=np.zeros_like(gram), where=both > 0)
+    return np.asarray((1.0 - rho) * (1.0 + rho))
