@@ -26,6 +26,12 @@ from bayesgp_mf.solvers.accuracy import LARGEST_ROUNDING, log_evidence
 from bayesgp_mf.solvers.loo_gradient import PullBack
 from bayesgp_mf.types import Array
 
+OF_EVIDENCE, OF_GRADIENT = 5.0, 80.0
+"""By how much rounding moves a variational evidence, and its derivative in the logarithm of a parameter, at most, in
+units of eps tr(diag(K) K^-1): measured in 300 bits, with the rounding of K itself."""
+LARGEST_GRADIENT_ERROR = 1e-3
+"""In nats; a derivative that rounding may move by more than this is no answer."""
+
 
 class Rule(abc.ABC):
     """The one line in which a mean-field theory differs from the others, and its consequences.
@@ -134,7 +140,8 @@ class Variational(Rule):
 
     A matrix that is singular but for rounding may have a Cholesky factor, made of rounding. Each entry of K is off by
     up to eps sqrt(K_ii K_jj), which moves log det K by up to eps times the sum of K_ii/lambda_i; the sum of
-    log lambda_i moves by as much.
+    log lambda_i moves by as much. The inverse is less well known than the determinant, so that gradients are refused
+    earlier.
     """
 
     kind = "lower_bound"
@@ -150,9 +157,10 @@ class Variational(Rule):
         self._half_inverse = triangular_inverse(factor)
         self._log_det = 2.0 * float(np.sum(np.log(np.diag(factor))))
         self._variance = 1.0 / np.einsum("ij,ij->j", self._half_inverse, self._half_inverse)
-        rounding = float(np.finfo(np.float64).eps * np.sum(gram.diagonal() / self._variance))
-        if rounding > LARGEST_ROUNDING:
-            raise _singular(f" up to rounding, which alone moves its log evidence by up to {rounding:.1g} nats")
+        self._rounding = float(np.finfo(np.float64).eps * np.sum(gram.diagonal() / self._variance))
+        error = OF_EVIDENCE * self._rounding
+        if error > LARGEST_ROUNDING:
+            raise _singular(f" up to rounding, which alone moves its log evidence by up to {error:.1g} nats")
 
     @property
     def fixed_variance(self) -> Array:
@@ -165,15 +173,27 @@ class Variational(Rule):
 
     def gram_gradient(self, solution: Solution) -> Array:
         """Return alpha alpha'/2 - K^-1/2 + K^-1 diag(w lambda^2) K^-1 with w = (d2 + 1/lambda)/2."""
-        inverse = self._half_inverse.T @ self._half_inverse
+        inverse = self._inverse()
         weight = 0.5 * (_curvature(solution) + 1.0 / self._variance) * self._variance**2
         return np.asarray(0.5 * np.outer(solution.alpha, solution.alpha) - 0.5 * inverse + (inverse * weight) @ inverse)
 
     @property
     def pull_back(self) -> PullBack:
         """What is said of 1/[K^-1]_ii, as K^-1 diag(bar lambda^2) K^-1."""
-        inverse = self._half_inverse.T @ self._half_inverse
-        return lambda bar: np.asarray((inverse * (bar * self._variance**2)) @ inverse)
+
+        def of(bar: Array) -> Array:
+            inverse = self._inverse()
+            return np.asarray((inverse * (bar * self._variance**2)) @ inverse)
+
+        return of
+
+    def _inverse(self) -> Array:
+        """Return K^-1 for a gradient, or raise an error where rounding decides that."""
+        error = OF_GRADIENT * self._rounding
+        if error > LARGEST_GRADIENT_ERROR:
+            what = "the derivative of its log evidence in the logarithm of a parameter"
+            raise _singular(f" up to rounding, which alone moves {what} by up to {error:.1g} nats")
+        return np.asarray(self._half_inverse.T @ self._half_inverse)
 
 
 def _singular(how: str = "") -> NotPositiveDefiniteError:
