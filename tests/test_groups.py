@@ -86,8 +86,11 @@ def test_codes_of_a_container_are_inputs_too():
     assert set(X[:, 0]) == {0.0, 1.0, 2.0}
     own = bgp.posterior(idata)
     np.testing.assert_array_equal(own.predict_proba(X), own.predict_proba(frame))
-    with pytest.raises(ValueError, match=r"its column 0 told groups such as 'east' .* constant_data, and -1 is none"):
-        own.predict_proba(X - 1.0)
+    for wrong in (-1.0, 99.0, 3.0, 0.5):
+        with pytest.raises(
+            ValueError, match=rf"column 0 told groups such as 'east' .* 0 to 2, .* and {wrong:g} is none"
+        ):
+            own.predict_proba(np.array([[wrong, 0.0]]))
 
 
 @pytest.mark.filterwarnings("ignore:X does not have valid feature names")  # which scikit-learn says first

@@ -52,8 +52,8 @@ def as_new_inputs(X_new: ArrayLike, X: Array, features: Sequence[str] | None, ke
     """Return new inputs as a finite array ``(m, d)`` that fits the training inputs, or raise a ValueError.
 
     A text that no training case has is a group that no training case is in: it gets a number of its own. An array of
-    numbers has those codes itself, as the inputs that a container holds; but not where a group is called by a number,
-    since one that says 10 may mean the group "10" then.
+    numbers has the codes of training cases itself, as the inputs that a container holds, and no others; but not where a
+    group is called by a number, since one that says 10 may mean the group "10" then.
 
     Parameters
     ----------
@@ -215,11 +215,11 @@ def _check_codes(X_new: Any, j: int, known: Sequence[str]) -> None:
             "the fit, in a data frame or an array of dtype object."
         )
     values = np.real(X_new[:, j])  # what is complex is refused later
-    strange = values[~(np.isfinite(values) & (values >= 0) & (values == np.floor(values)))]
+    strange = values[~np.isin(values, np.arange(len(known)))]
     if strange.size:
         raise ValueError(
-            f"{start}. Its codes are 0, 1, ..., as in constant_data, and {strange[0]:g} is none. Pass text as at the "
-            "fit, in a data frame or an array of dtype object."
+            f"{start}. Its codes are 0 to {len(known) - 1}, as in constant_data, and {strange[0]:g} is none. Pass text "
+            "as at the fit, in a data frame or an array of dtype object; so for a group that no training case is in."
         )
 
 

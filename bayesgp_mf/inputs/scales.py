@@ -19,8 +19,9 @@ BLOCK = 32
 """Cases whose correlations with all others are asked for at once."""
 PROBED = 24
 """Cases at which other scales are tried."""
-FACTORS: Array = np.logspace(1, 12, 12)
-"""By how much the inputs are shrunk or stretched then; correlations fall from 0.99 to 0.01 over more than a step."""
+DECADES = 320
+"""By how many powers of ten inputs are shrunk or stretched then, as far as doubles go; correlations fall from 0.99 to
+0.01 over more than one of them."""
 
 
 def warn_of_scale(X: Array, kernels: Iterable[Kernel]) -> None:
@@ -61,7 +62,7 @@ def _complaint(kernel: Kernel, X: Array) -> str | None:
         correlation = _correlation(kernel, X[rows], X, scale[..., rows], scale)
         correlation[:, np.arange(rows.size), rows] = np.nan  # with itself
         if start == 0 and not np.any(correlation < ONE):
-            if not _between(kernel, X, FACTORS):
+            if not _between(kernel, X, 1):
                 return None
             return f"To this kernel the inputs are so close that all {n} cases have one latent value."
         connected = np.any(np.abs(correlation) > UNRELATED, axis=0)
@@ -69,7 +70,7 @@ def _complaint(kernel: Kernel, X: Array) -> str | None:
         related |= connected.any(axis=0)
         if 2 * np.count_nonzero(related) >= n:
             return None
-    if not _between(kernel, X, 1.0 / FACTORS):
+    if not _between(kernel, X, -1):
         return None
     return (
         f"To this kernel the inputs are so far apart that {n - np.count_nonzero(related)} of {n} cases have no prior "
@@ -83,12 +84,15 @@ def _correlation(kernel: Kernel, A: Array, B: Array, scale_a: Array, scale_b: Ar
     return np.reshape(correlation, (-1, *correlation.shape[-2:]))
 
 
-def _between(kernel: Kernel, X: Array, factors: Array) -> bool:
-    """Tell whether some pairs have correlations between 0 and 1 where the inputs are multiplied by a factor."""
+def _between(kernel: Kernel, X: Array, sign: int) -> bool:
+    """Tell whether some pairs have correlations between 0 and 1 where the inputs are stretched, or shrunk (sign -1)."""
     some = X[:: -(-X.shape[0] // PROBED)]
-    for factor in factors:
-        scale = np.sqrt(diagonal_of_cross(kernel, factor * some))
-        size = np.abs(_correlation(kernel, factor * some, factor * some, scale, scale))
+    for _ in range(DECADES):
+        some = some * 10.0**sign
+        if not np.all(np.isfinite(some)) or not np.any(some):
+            return False
+        scale = np.sqrt(diagonal_of_cross(kernel, some))
+        size = np.abs(_correlation(kernel, some, some, scale, scale))
         if np.any((size > 0.01) & (size < 0.99)):
             return True
     return False

@@ -26,8 +26,8 @@ from bayesgp_mf.solvers.accuracy import LARGEST_ROUNDING, log_evidence
 from bayesgp_mf.solvers.loo_gradient import PullBack
 from bayesgp_mf.types import Array
 
-OF_EVIDENCE, OF_GRADIENT = 5.0, 80.0
-"""By how much rounding moves a variational evidence, and its derivative in the logarithm of a parameter, at most, in
+OF_GRADIENT = 80.0
+"""By how much rounding moves the derivative of a variational evidence in the logarithm of a parameter, at most, in
 units of eps tr(diag(K) K^-1): measured in 300 bits, with the rounding of K itself."""
 LARGEST_GRADIENT_ERROR = 1e-3
 """In nats; a derivative that rounding may move by more than this is no answer."""
@@ -158,9 +158,8 @@ class Variational(Rule):
         self._log_det = 2.0 * float(np.sum(np.log(np.diag(factor))))
         self._variance = 1.0 / np.einsum("ij,ij->j", self._half_inverse, self._half_inverse)
         self._rounding = float(np.finfo(np.float64).eps * np.sum(gram.diagonal() / self._variance))
-        error = OF_EVIDENCE * self._rounding
-        if error > LARGEST_ROUNDING:
-            raise _singular(f" up to rounding, which alone moves its log evidence by up to {error:.1g} nats")
+        if self._rounding > LARGEST_ROUNDING:
+            raise _singular(f" up to rounding, which alone moves its log evidence by up to {self._rounding:.1g} nats")
 
     @property
     def fixed_variance(self) -> Array:

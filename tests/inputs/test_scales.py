@@ -45,6 +45,14 @@ def test_inputs_far_apart_are_told_of(X, kernel, unrelated):
     assert "Scale the inputs, such as by (X - X.mean(axis=0)) / X.std(axis=0)" in message
 
 
+@pytest.mark.parametrize("power", [13, 20, 60, 149])
+@pytest.mark.parametrize("kernel", [Gaussian(), Matern32() + White()])
+def test_the_warning_does_not_end_where_scales_are_absurd(power, kernel):
+    (far,), (close,) = said(10.0**power * SCALED, kernel), said(10.0**-power * SCALED, kernel)
+    assert "so far apart that 200 of 200 cases" in far
+    assert "so close that all 200 cases have one latent value" in close
+
+
 @pytest.mark.parametrize(
     ("X", "kernel"),
     [
