@@ -241,6 +241,7 @@ def fit(
     check_positive_integers(draws=draws, chains=chains)
     recorded = (*(() if strategy is None else strategy.records), *(() if chosen is None else RECORDS))
     _check_model(kernel, likelihood, (solver, judge), recorded)
+    _check_sample(likelihood, t.shape[0], class_names)
     if chosen is not None:
         check_shared_kernel(kernel)
         check_inducing(likelihood, solver)
@@ -479,6 +480,18 @@ def posterior(
     True
     """
     return from_container(idata, kernel, likelihood, method)
+
+
+def _check_sample(likelihood: Likelihood, n: int, class_names: tuple[str, ...]) -> None:
+    """Raise an error if targets that are drawn at latent values of zero are none: before the search, not after it."""
+    f = np.zeros((1, n, len(class_names)) if likelihood.has_classes else (1, n))
+    drawn = np.asarray(likelihood.sample(f, np.random.default_rng(0)), dtype=np.float64)
+    if drawn.shape != (1, n) or not np.all(np.isfinite(drawn)):
+        what = "not all finite" if drawn.shape == (1, n) else f"of shape {drawn.shape}"
+        raise ValueError(
+            f"sample(f, rng) of {type(likelihood.of_one_case).__name__} must return a finite target for each case, "
+            f"shape {(1, n)} for f of shape {f.shape}, and what it returned is {what}."
+        )
 
 
 def _check_model(

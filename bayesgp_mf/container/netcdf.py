@@ -13,7 +13,7 @@ from pathlib import Path
 
 import xarray as xr
 
-from bayesgp_mf.matrices.memory import available_bytes
+from bayesgp_mf.matrices.memory import available_bytes, mapped_bytes
 
 ENGINE = "h5netcdf"
 """Which both generations of ArviZ have."""
@@ -94,6 +94,6 @@ def _limit_this_process(size: int) -> None:
 
         seconds = resource.getrusage(resource.RUSAGE_SELF).ru_utime + SECONDS + size / BYTES_A_SECOND
         resource.setrlimit(resource.RLIMIT_CPU, (int(seconds), resource.RLIM_INFINITY))
-        pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[0])
-        memory = pages * resource.getpagesize() + 3 * size + SPARE_BYTES
-        resource.setrlimit(resource.RLIMIT_AS, (memory, resource.RLIM_INFINITY))
+        mapped = mapped_bytes()
+        if mapped:
+            resource.setrlimit(resource.RLIMIT_AS, (mapped + 3 * size + SPARE_BYTES, resource.RLIM_INFINITY))

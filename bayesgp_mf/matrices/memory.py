@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import math
 import os
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
 from typing import Literal
 
 PEAK = 9
@@ -15,6 +19,8 @@ DRAWN = {"training": 25, "new": 17}
 """Bytes for each draw of each case: latent value and label, of training cases log-likelihood too, and a sign."""
 SEARCH_SECONDS, SECONDS_A_CASE = 30.0, 2.5e-4
 """Of a fit on 500 inducing cases, measured on one core: of its search, and of its solution for each case."""
+MEMBERSHIP, GROUPS = Path("/proc/self/cgroup"), Path("/sys/fs/cgroup")
+"""Where Linux says in which control groups a process is, and what these may have."""
 PER_CLASS = 2
 """Matrices alive besides for each of several classes: its block of the correction, and its own Gram matrix."""
 
@@ -49,8 +55,8 @@ def check_memory(n: int, settings: int = 1, rank: int | None = None, classes: in
             f"hyperparameters about {minutes} minute{'s' * (minutes > 1)}. Or f{advice[1:]}"
         )
     raise MemoryError(
-        f"{what} need about {needed / 2**30:.0f} GiB for {matrices}, and this machine has "
-        f"{available / 2**30:.0f} GiB. {advice}"
+        f"{what} need about {needed / 2**30:.0f} GiB for {matrices}, and this machine has, or a "
+        f"limit leaves, {available / 2**30:.0f} GiB. {advice}"
     )
 
 
@@ -74,8 +80,8 @@ def check_draws(draws: int, cases: int, kind: Literal["training", "new"], advice
     needed, available = DRAWN[kind] * int(draws) * int(cases), available_bytes()  # NumPy's integers would overflow
     if needed > available:
         raise MemoryError(
-            f"{draws} draws of {cases} {kind} cases need about {needed / 2**30:.1f} GiB, and this machine has "
-            f"{available / 2**30:.1f} GiB. {advice}"
+            f"{draws} draws of {cases} {kind} cases need about {needed / 2**30:.1f} GiB, and this machine has, or a "
+            f"limit leaves, {available / 2**30:.1f} GiB. {advice}"
         )
 
 
@@ -85,7 +91,47 @@ def largest_rank(n: int) -> int:
 
 
 def available_bytes() -> float:
-    """Return the bytes of memory of this machine."""
+    """Return the bytes of memory that this process may have: of the machine, or less where a limit says so."""
+    return min([_of_machine(), *_of_groups(), _of_process()])
+
+
+def _of_machine() -> float:
     if not hasattr(os, "sysconf"):  # Windows does not tell
-        return float("inf")
+        return math.inf
     return float(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
+
+
+def _of_process() -> float:
+    """Return what ``ulimit -v`` leaves beside what is mapped already."""
+    try:
+        import resource
+    except ImportError:  # Windows has no such limits
+        return math.inf
+    limit = resource.getrlimit(resource.RLIMIT_AS)[0]
+    return math.inf if limit == resource.RLIM_INFINITY else max(0.0, float(limit - mapped_bytes()))
+
+
+def mapped_bytes() -> int:
+    """Return the address space of this process, or 0 where a system does not tell."""
+    with suppress(OSError, ValueError):
+        return int(Path("/proc/self/statm").read_text(encoding="ascii").split()[0]) * os.sysconf("SC_PAGE_SIZE")
+    return 0
+
+
+def _of_groups() -> Iterator[float]:
+    """Yield the limits of the control groups of Linux that this process is in, such as those of a container."""
+    try:
+        lines = MEMBERSHIP.read_text(encoding="utf-8").splitlines()
+    except OSError:
+        return
+    for line in lines:
+        _, controllers, path = line.split(":", 2)
+        if controllers and "memory" not in controllers.split(","):
+            continue
+        root, name = (GROUPS / "memory", "memory.limit_in_bytes") if controllers else (GROUPS, "memory.max")
+        folder = root / path.lstrip("/")
+        for each in (folder, *folder.parents):
+            with suppress(OSError, ValueError):  # of a group that is not seen from here, or has "max"
+                yield float(int((each / name).read_text(encoding="ascii")))
+            if each == root:
+                break

@@ -12,13 +12,15 @@ from bayesgp_mf.container.groups import Container, get_group, group_names, is_st
 from bayesgp_mf.container.quality import Quality
 from bayesgp_mf.diagnostics.fitted import Fitted, fitted
 from bayesgp_mf.diagnostics.importance import quality
-from bayesgp_mf.files import whole
+from bayesgp_mf.files import as_path, whole
 from bayesgp_mf.fitting import predict
 from bayesgp_mf.inputs.tables import check_same_cases
 from bayesgp_mf.plots import plot_stream
 from bayesgp_mf.reports import computation, predictions
 from bayesgp_mf.reports import computation as model
 from bayesgp_mf.reports.page import Figures, Section, Table, own_style, render
+
+SUFFIXES = ("", ".html", ".htm")
 
 
 def report(
@@ -43,7 +45,8 @@ def report(
         What `fit` or `predict` returned, or the same loaded from a file; or what ``to_container`` of a stream returned.
         It is not changed.
     path : str or path
-        The file to write. An existing one is replaced once the new one is complete; missing folders are created.
+        The file to write, which ends in .html, or in nothing. An existing one is replaced once the new one is complete;
+        missing folders are created.
     X_test : (m, d) array_like, optional
         New inputs to predict. Without them the page shows the predictions of `predict`, if there are any: use `predict`
         for new cases with offsets or trials.
@@ -63,8 +66,8 @@ def report(
     Raises
     ------
     ValueError
-        If ``idata`` is not a fit, ``path`` is a folder, ``X_test`` or ``y_test`` does not match it, or ``reference``
-        has other cases.
+        If ``idata`` is not a fit, ``path`` is a folder or a file of another kind, ``X_test`` or ``y_test`` does not
+        match it, or ``reference`` has other cases.
 
     Examples
     --------
@@ -79,7 +82,11 @@ def report(
     ...     page.read_text()[:15]
     '<!DOCTYPE html>'
     """
-    path = Path(path)
+    path = as_path("path", path)
+    if path.suffix.lower() not in SUFFIXES:
+        raise ValueError(
+            f"path must end in .html, and is {str(path)!r}: a report is an HTML page, which a browser can print as PDF."
+        )
     if path.is_dir():
         raise ValueError(
             f"path must be the file to write, and {str(path)!r} is a folder. Pass {str(path / 'fit.html')!r}."

@@ -346,6 +346,9 @@ class Stream:
         """
         check_positive_integers(every=every)
         check_flags(progress=progress)
+        path = None if checkpoint is None else as_path("checkpoint", checkpoint)
+        if path is not None:
+            check_writable(path)
         X, y = as_table(X, y)
         check_all_same_cases(X=X, y=y, offset=offset, weights=weights)
         table = X
@@ -370,9 +373,6 @@ class Stream:
             self._state = replace(self._state, kernel=self.kernel.with_column_names(features))
         if given[0] is not None:
             self._state = replace(self._state, has_offset=True)
-        path = None if checkpoint is None else as_path("checkpoint", checkpoint)
-        if path is not None:
-            check_writable(path)
         if not self.n_seen:
             warn_of_scale(X, [self.kernel])
         self._features, self._classes = features if self._features is None else self._features, classes

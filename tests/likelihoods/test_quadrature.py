@@ -210,6 +210,17 @@ def test_fit_refuses_what_cannot_draw_before_the_search(offset):
     with pytest.raises(UndefinedQuantityError, match="sampler="):
         bgp.fit(X, y, bgp.kernels.Gaussian(), likelihood, hyper="evidence", offset=offset, progress=False)
     assert not values
+    for sampler, message in (
+        (lambda f, rng: np.zeros(3), r"must return shape \(1, 6\), the shape of f, got \(3,\)"),
+        (
+            lambda f, rng: np.full(f.shape, np.nan),
+            "sample.* of Quadrature must return a finite target .* not all finite",
+        ),
+    ):
+        wrong = Quadrature(density, "real", sampler=sampler)
+        with pytest.raises(ValueError, match=message):
+            bgp.fit(X, y, bgp.kernels.Gaussian(), wrong, hyper="evidence", offset=offset, progress=False)
+        assert not values
     drawn = Quadrature(poisson, "real", sampler=lambda f, rng: rng.poisson(np.exp(f)))
     idata = bgp.fit(X, y, bgp.kernels.Gaussian(), drawn, offset=offset, draws=5, random_seed=1)
     assert idata["posterior_predictive"]["y"].shape == (4, 5, 6)

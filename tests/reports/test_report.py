@@ -250,6 +250,9 @@ def test_inputs_of_any_size_have_a_page(tmp_path):
         (lambda path: bgp.report(made("weighted"), path, X_test=[[1.0]]), "X_new"),
         (lambda path: bgp.report(made("weighted"), path, X_test=X2, y_test=[True]), "y_test|y_new"),
         (lambda path: bgp.report(made("weighted"), path, reference=made("binary")), "."),
+        (lambda path: bgp.report(made("weighted"), path.with_suffix(".pdf")), r"path must end in \.html"),
+        (lambda _: bgp.report(made("weighted"), None), "path must be the name of a file.*got None"),
+        (lambda path: bgp.report(made("weighted"), f"{path}\0"), "has a NUL character|must end in"),
         (lambda path: bgp.report(made("weighted"), path.parent), r"is a folder\. Pass '.*fit\.html'"),
         (
             lambda path: bgp.report(

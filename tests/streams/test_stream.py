@@ -209,6 +209,15 @@ def test_checkpoints_are_whole_streams(tmp_path, monkeypatch):
     assert saved == [150, 300, 400]
     with pytest.raises(ValueError, match="every must be a positive integer"):
         stream().update(X, Y, checkpoint=path, every=0)
+    for wrong, message in ((-1, "checkpoint must be the name of a file.*got -1"), ("a\0", "checkpoint .* has a NUL")):
+        with pytest.raises(ValueError, match=message):
+            stream().update(X, Y, checkpoint=wrong)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("USERPROFILE", str(tmp_path))
+    same(load("~/stream.npz"), load(path))
+    for call in (load, stream().save):
+        with pytest.raises(ValueError, match=r"path must be the name of a file.*got None"):
+            call(None)
 
 
 def test_a_file_that_is_damaged_or_something_else_is_refused(learned, tmp_path):
