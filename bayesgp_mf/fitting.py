@@ -44,7 +44,7 @@ from bayesgp_mf.inputs.options import (
     check_positive_integers,
     naming_absent,
 )
-from bayesgp_mf.inputs.scales import warn_of_scale
+from bayesgp_mf.inputs.scales import warn_of_offset, warn_of_scale
 from bayesgp_mf.inputs.tables import (
     as_offset,
     as_weights,
@@ -228,7 +228,9 @@ def fit(
     t, class_names = encode_targets(y, X.shape[0], likelihood, positive)
     likelihood = likelihood.with_classes(class_names)
     describe_likelihood(likelihood)  # which raises if a container can say nothing of it
-    likelihood = by_case(likelihood, as_offset(offset, table, len(X)), as_weights(weights, table, len(X)))
+    by_log = as_offset(offset, table, len(X))
+    warn_of_offset(by_log, likelihood)
+    likelihood = by_case(likelihood, by_log, as_weights(weights, table, len(X)))
     strategy = None if hyper is None else get_strategy(hyper)
     check_control(control)
     check_flags(progress=progress)

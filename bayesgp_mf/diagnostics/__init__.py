@@ -15,6 +15,7 @@ from bayesgp_mf.diagnostics.hyperparameters import Hyperparameters, hyperparamet
 from bayesgp_mf.diagnostics.importance import Importance, importance, quality
 from bayesgp_mf.diagnostics.inducing import InducingCheck, inducing
 from bayesgp_mf.diagnostics.loo import exact_loo, loo_predictive
+from bayesgp_mf.diagnostics.misfit import Misfit, misfit
 from bayesgp_mf.diagnostics.orthant import (
     LogProbability,
     log_orthant_probability,
@@ -53,6 +54,7 @@ __all__ = [
     "Importance",
     "InducingCheck",
     "LogProbability",
+    "Misfit",
     "ModelComparison",
     "PitCurve",
     "Predicted",
@@ -73,6 +75,7 @@ __all__ = [
     "log_predictive_density",
     "loo_predictive",
     "mean_log_score",
+    "misfit",
     "partial_dependence",
     "pit_curve",
     "predicted",

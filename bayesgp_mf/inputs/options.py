@@ -27,8 +27,9 @@ FORMER = {
     "multi_class": "Several classes are one model, likelihood=MultinomialProbit() or Softmax(); one class against the "
     "rest is sklearn.multiclass.OneVsRestClassifier(GPClassifier())",
     **dict.fromkeys(("client", "processes", "refine"), "It goes with a table in parts: sharded.fit(X, y, kernel, ...)"),
+    "exposure": "An exposure is given by its logarithm: offset=np.log(exposure)",
 }
-"""Arguments that there were before, and what has taken their place."""
+"""Arguments that there were before, or are elsewhere, and what is in their place."""
 
 P = ParamSpec("P")
 T = TypeVar("T")

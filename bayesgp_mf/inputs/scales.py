@@ -1,4 +1,4 @@
-"""Whether the scale of the inputs suits the kernel: a warning where no case says anything about another."""
+"""Whether the scale of inputs and offsets suits the model: warnings where no case says anything about another."""
 
 from __future__ import annotations
 
@@ -9,12 +9,15 @@ import numpy as np
 from bayesgp_mf.errors import warn
 from bayesgp_mf.inference.assembly import diagonal_of_cross
 from bayesgp_mf.kernels import Kernel
+from bayesgp_mf.likelihoods import Likelihood
 from bayesgp_mf.types import Array
 
 UNRELATED = 1e-8
 """Prior correlation below which two cases say nothing about each other, whatever their labels."""
 ONE = 1.0 - 1e-12
 """Prior correlation from which on two latent values are one and the same."""
+LARGEST_LOG = 53 * np.log(2.0)
+"""Of whole numbers that a double holds."""
 BLOCK = 32
 """Cases whose correlations with all others are asked for at once."""
 PROBED = 24
@@ -49,6 +52,20 @@ def warn_of_scale(X: Array, kernels: Iterable[Kernel]) -> None:
         warn(
             f"{message} Scale the inputs, such as by (X - X.mean(axis=0)) / X.std(axis=0), or choose length scales in "
             "their units.",
+            UserWarning,
+        )
+
+
+def warn_of_offset(offset: Array | None, likelihood: Likelihood) -> None:
+    """Warn if an offset of counts is no logarithm of an exposure, as far as that is seen from its size."""
+    if offset is None or not likelihood.whole_targets:
+        return
+    largest = float(np.max(np.abs(offset)))
+    if largest > LARGEST_LOG:
+        warn(
+            f"offset has numbers as large as {largest:.3g}, and it is added to the logarithm of a rate: no logarithm "
+            f"of a count is beyond {LARGEST_LOG:.0f}. Of a population or an exposure give the log, "
+            "offset=np.log(population).",
             UserWarning,
         )
 

@@ -12,8 +12,10 @@ from bayesgp_mf.container.groups import get_group
 from bayesgp_mf.diagnostics.curves import relevance
 from bayesgp_mf.diagnostics.fitted import Fitted
 from bayesgp_mf.diagnostics.loo import log_densities, worst_cases
+from bayesgp_mf.diagnostics.misfit import misfit
 from bayesgp_mf.diagnostics.predicted import log_predictive_density, predicted
 from bayesgp_mf.diagnostics.scores import class_scores
+from bayesgp_mf.errors import UndefinedQuantityError
 from bayesgp_mf.plots import (
     plot_calibration,
     plot_confusion,
@@ -94,7 +96,24 @@ def calibration(about: Fitted) -> Section:
         "Each case of the fit is predicted from all others, at the same hyperparameters. These were chosen with the "
         "case among them, so that new cases may be predicted somewhat worse."
     )
-    return Section("Predicting each case from the others", [intro, *or_words(lambda: _score(about)), *_figures(about)])
+    blocks = [*or_words(lambda: _score(about)), *or_words(lambda: _model(about)), *_figures(about)]
+    return Section("Predicting each case from the others", [intro, *blocks])
+
+
+def misfits(about: Fitted) -> list[str]:
+    """Return what is wrong with the model, a sentence, or nothing."""
+    try:
+        sentence = misfit(about.idata, **about.given).sentence
+    except UndefinedQuantityError:  # which the section on predictions says
+        return []
+    return [sentence] if sentence else []
+
+
+def _model(about: Fitted) -> str:
+    found = misfit(about.idata, **about.given)
+    beside = "" if found.constant is None else f"A constant scores {found.constant:.4f} nats a case."
+    held = "" if found.coverage is None else f" The central 90 % intervals hold {found.coverage:.0%} of the cases."
+    return f"{beside}{held} {found.sentence or 'Nothing here speaks against the model.'}".strip()
 
 
 def _score(about: Fitted) -> str:

@@ -111,7 +111,8 @@ def report(
         with own_style():
             found = quality(about.idata)
             sections = sections_of(about, found, X_test=X_test, y_test=y_test, reference=reference)
-            html = render("Report of a fit", [found.sentence], model.glance(about), sections)
+            lead = [found.sentence, *predictions.misfits(about)]
+            html = render("Report of a fit", lead, model.glance(about), sections)
     with whole(path) as part:
         part.write_text(html, encoding="utf-8")
     return path

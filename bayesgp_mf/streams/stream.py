@@ -25,7 +25,7 @@ from bayesgp_mf.inference.problem import check_likelihood
 from bayesgp_mf.inference.solution import Control, check_control
 from bayesgp_mf.inputs.groups import as_new_inputs
 from bayesgp_mf.inputs.options import FORMER, as_kernel, check_flags, check_positive_integers, naming_absent
-from bayesgp_mf.inputs.scales import warn_of_scale
+from bayesgp_mf.inputs.scales import warn_of_offset, warn_of_scale
 from bayesgp_mf.inputs.tables import as_inputs, as_offset, as_weights, check_all_same_cases, feature_names
 from bayesgp_mf.kernels import Kernel
 from bayesgp_mf.likelihoods import Likelihood, Probit
@@ -362,6 +362,7 @@ class Stream:
         if self.n_seen and X.shape[1] != columns:
             raise ValueError(f"X must have {columns} columns, as at the first update, got {X.shape[1]}.")
         given = as_offset(as_list(offset), table, len(X)), as_weights(as_list(weights), table, len(X))
+        warn_of_offset(given[0], self.likelihood)
         self._learner.likelihood_of(rows_of(np.zeros(len(X)), *given))  # which raises if it has no such things
         t, classes = as_targets(y, X.shape[0], self.likelihood, self._classes)
         rows = rows_of(t, *given)

@@ -1,0 +1,168 @@
+"""Whether a model fits its data, by its leave-one-out predictions: what an approximation's quality says nothing of."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import gammaln
+from scipy.stats import t as student
+
+from bayesgp_mf.container.groups import Container, get_group
+from bayesgp_mf.diagnostics.loo import log_densities
+from bayesgp_mf.diagnostics.predicted import Predicted, predicted
+from bayesgp_mf.errors import UndefinedQuantityError
+from bayesgp_mf.inference.solver import Solver
+from bayesgp_mf.likelihoods import Likelihood
+from bayesgp_mf.types import Array
+
+INTERVAL = 0.9
+"""Probability of the central intervals whose coverage is counted."""
+WORSE = 1.0
+"""Nats of all cases by which a model must be worse than a constant to be called so."""
+DEVIATIONS = 3.0
+"""Standard deviations of a binomial share, beyond which a coverage is not one by chance."""
+FEWEST = 5
+"""Cases; a constant says nothing of fewer, left out one by one."""
+
+
+class Misfit(NamedTuple):
+    """How a model predicts its own cases, each from the others.
+
+    Attributes
+    ----------
+    cases : int
+        How many there are.
+    loo : float
+        Mean leave-one-out log predictive density, in nats a case.
+    constant : float or None
+        The same of a constant: of the shares of the classes, of one rate of counts, or of a Gaussian, whose parameters
+        are integrated under Jeffreys' prior. None where cases have weights or trials, or are too few.
+    coverage : float or None
+        Part of the cases that lie in the central intervals which should hold 90 % of them; of whole numbers, which
+        have steps, as if these were smoothed. None for classes and levels, and where the likelihood does not know.
+    """
+
+    cases: int
+    loo: float
+    constant: float | None
+    coverage: float | None
+
+    @property
+    def sentence(self) -> str:
+        """What is wrong with the model, and what to do; empty if nothing was found."""
+        found = []
+        if self.constant is not None and self.cases * (self.constant - self.loo) > WORSE:
+            beside = f"{self.loo:.3f} and {self.constant:.3f} nats a case"
+            found.append(f"it predicts cases worse than a constant does ({beside})")
+        if self.coverage is not None:
+            allowed = DEVIATIONS * np.sqrt(INTERVAL * (1.0 - INTERVAL) / self.cases)
+            if abs(self.coverage - INTERVAL) > allowed:
+                how = "narrow" if self.coverage < INTERVAL else "wide"
+                found.append(f"its {INTERVAL:.0%} intervals are too {how}, they hold {self.coverage:.0%} of the cases")
+        if not found:
+            return ""
+        return (
+            f"The model misfits: {', and '.join(found)}, each case predicted from the others. That is of the model, "
+            "and not of the approximation to it: choose hyperparameters by hyper=, or another kernel or likelihood."
+        )
+
+
+def misfit(
+    idata: Container, *, kernel: Any = None, likelihood: Likelihood | None = None, method: Solver | None = None
+) -> Misfit:
+    """Return how a model predicts its own cases, each from the others: beside a constant, and in its intervals.
+
+    Parameters
+    ----------
+    idata : InferenceData or DataTree
+        What `fit` returned, or the same loaded from a file.
+    kernel, likelihood, method : optional
+        As for `predict`: those of the fit, if the container does not hold them.
+
+    Returns
+    -------
+    Misfit
+        Numbers, and a ``sentence``, which is empty if nothing is wrong.
+
+    Raises
+    ------
+    ValueError
+        If ``idata`` is not a fit of this package.
+    UndefinedQuantityError
+        If the container has no leave-one-out predictions.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import bayesgp_mf as bgp
+    >>> X = np.linspace(0.0, 3.0, 40)[:, None]
+    >>> y = np.sin(X[:, 0]) + np.random.default_rng(1).normal(size=40)
+    >>> gaussian = bgp.likelihoods.Gaussian(0.1)  # a tenth of the variance that there is
+    >>> idata = bgp.fit(X, y, bgp.kernels.Gaussian(), gaussian, draws=10, random_seed=1)
+    >>> found = bgp.diagnostics.misfit(idata)
+    >>> found.loo < found.constant, found.coverage < 0.7
+    (True, True)
+    """
+    found = predicted(idata, kernel=kernel, likelihood=likelihood, method=method)
+    each, data = log_densities(idata).values, get_group(idata, "constant_data")
+    offset = np.asarray(data["offset"].values, dtype=np.float64) if "offset" in data else np.zeros(len(each))
+    constant = None
+    if "weights" not in data and len(each) >= FEWEST:
+        constant = _of_constant(found, offset)
+    return Misfit(
+        len(each),
+        float(np.mean(each)),
+        None if constant is None else float(np.mean(constant)),
+        None if found.classes else _coverage(found),
+    )
+
+
+def _of_constant(found: Predicted, offset: Array) -> Array | None:
+    """Return the log density ``(n,)`` of each target under a constant that was learned from the others."""
+    y = np.asarray(found.targets, dtype=np.float64)
+    if found.classes:
+        return _of_shares(found.targets.astype(np.intp), len(found.classes))
+    if not found.is_whole:
+        return _of_gaussian(y - offset)
+    return None if "trials" in found.settings[0].likelihood.new_case_facts else _of_rate(y, offset)
+
+
+def _of_shares(codes: NDArray[np.intp], classes: int) -> Array:
+    """Return log (n_c - 1/2)/(n - 1 + C/2), by Jeffreys' prior of the shares."""
+    counts = np.bincount(codes, minlength=classes)[codes]
+    return np.asarray(np.log((counts - 0.5) / (codes.size - 1.0 + 0.5 * classes)))
+
+
+def _of_rate(y: Array, offset: Array) -> Array:
+    """Return the negative binomial of each count: a gamma distribution of the rate per exposure, exp(offset)."""
+    # exposures relative to the largest: only ratios matter
+    exposure = np.exp(offset - np.max(offset))
+    a, b = 0.5 + np.sum(y) - y, np.sum(exposure) - exposure
+    with np.errstate(divide="ignore", invalid="ignore"):
+        found = gammaln(a + y) - gammaln(a) - gammaln(y + 1.0) - a * np.log1p(exposure / b) - y * np.log1p(b / exposure)
+    return np.asarray(np.where(np.isnan(found), -np.inf, found))
+
+
+def _of_gaussian(y: Array) -> Array:
+    """Return Student's t of each target, with the mean and the variance of the others."""
+    n = y.size
+    mean = (np.sum(y) - y) / (n - 1)
+    squares = np.maximum(np.sum((y - y.mean()) ** 2) - (y - y.mean()) ** 2 * n / (n - 1), np.finfo(float).tiny)
+    scale = np.sqrt(squares / (n - 2) * n / (n - 1))
+    return np.asarray(student.logpdf(y, n - 2, loc=mean, scale=scale))
+
+
+def _coverage(found: Predicted) -> float | None:
+    """Return which part of the cases lies in the central intervals."""
+    low, high = 0.5 * (1.0 - INTERVAL), 0.5 * (1.0 + INTERVAL)
+    try:
+        upper = found.below(found.targets)
+        lower = found.below(found.targets - 1.0) if found.is_whole else upper
+    except UndefinedQuantityError:
+        return None
+    if not found.is_whole:
+        return float(np.mean((upper >= low) & (upper <= high)))
+    width = np.maximum(upper - lower, np.finfo(float).tiny)
+    return float(np.mean(np.clip((np.minimum(upper, high) - np.maximum(lower, low)) / width, 0.0, 1.0)))
