@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, cast
 
 import numpy as np
@@ -15,6 +16,7 @@ from bayesgp_mf.container.layout import CASES
 from bayesgp_mf.container.predictions import moments_at
 from bayesgp_mf.container.read import fit_group, from_container
 from bayesgp_mf.container.write import is_in_parts
+from bayesgp_mf.diagnostics.predicted import Predicted, predicted
 from bayesgp_mf.inference.solver import Solver
 from bayesgp_mf.inputs.groups import levels_of
 from bayesgp_mf.likelihoods import Likelihood
@@ -64,6 +66,11 @@ class Fitted:
     trials: Array
     names: tuple[str, ...]
     classes: tuple[str, ...]
+
+    @cached_property
+    def left_out(self) -> Predicted:
+        """What is predicted for each case from the others, which takes long for many settings."""
+        return predicted(self.idata, **self.given)
 
     @property
     def n(self) -> int:

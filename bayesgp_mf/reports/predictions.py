@@ -12,7 +12,7 @@ from bayesgp_mf.container.groups import get_group
 from bayesgp_mf.diagnostics.curves import relevance
 from bayesgp_mf.diagnostics.fitted import Fitted
 from bayesgp_mf.diagnostics.loo import log_densities, worst_cases
-from bayesgp_mf.diagnostics.misfit import misfit
+from bayesgp_mf.diagnostics.misfit import misfit_of
 from bayesgp_mf.diagnostics.predicted import log_predictive_density, predicted
 from bayesgp_mf.diagnostics.scores import class_scores
 from bayesgp_mf.errors import UndefinedQuantityError
@@ -103,14 +103,14 @@ def calibration(about: Fitted) -> Section:
 def misfits(about: Fitted) -> list[str]:
     """Return what is wrong with the model, a sentence, or nothing."""
     try:
-        sentence = misfit(about.idata, **about.given).sentence
+        sentence = misfit_of(about.idata, about.left_out).sentence
     except UndefinedQuantityError:  # which the section on predictions says
         return []
     return [sentence] if sentence else []
 
 
 def _model(about: Fitted) -> str:
-    found = misfit(about.idata, **about.given)
+    found = misfit_of(about.idata, about.left_out)
     beside = "" if found.constant is None else f"A constant scores {found.constant:.4f} nats a case."
     held = "" if found.coverage is None else f" The central 90 % intervals hold {found.coverage:.0%} of the cases."
     return f"{beside}{held} {found.sentence or 'Nothing here speaks against the model.'}".strip()
@@ -126,7 +126,7 @@ def _score(about: Fitted) -> str:
 
 def _figures(about: Fitted, y_new: ArrayLike | None = None) -> list[Block]:
     """Return the figures that suit the targets; a fit that has none of what they show says so."""
-    found = cache(lambda: predicted(about.idata, y_new, **about.given))  # takes long for many settings
+    found = cache(lambda: about.left_out if y_new is None else predicted(about.idata, y_new, **about.given))
     drawn: list[tuple[Any, str]] = []
     if about.classes:
         drawn.append((plot_confusion, "Which classes are taken for which."))

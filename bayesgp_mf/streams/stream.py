@@ -362,8 +362,8 @@ class Stream:
         if self.n_seen and X.shape[1] != columns:
             raise ValueError(f"X must have {columns} columns, as at the first update, got {X.shape[1]}.")
         given = as_offset(as_list(offset), table, len(X)), as_weights(as_list(weights), table, len(X))
-        warn_of_offset(given[0], self.likelihood)
         self._learner.likelihood_of(rows_of(np.zeros(len(X)), *given))  # which raises if it has no such things
+        warn_of_offset(given[0], self.likelihood)
         t, classes = as_targets(y, X.shape[0], self.likelihood, self._classes)
         rows = rows_of(t, *given)
         former = self._features, self._classes, self._state, self._learner

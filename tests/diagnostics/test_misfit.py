@@ -79,12 +79,14 @@ def test_constants_are_those_of_textbooks():
 
 
 def test_a_population_in_place_of_its_logarithm_is_warned_of():
-    population = RNG.integers(1000, 9000, 60).astype(float)
+    population = RNG.integers(100, 690, 60).astype(float)
     message = r"offset has numbers as large as .* give the log, offset=np\.log\(population\)"
     with (
         pytest.warns(UserWarning, match=message),
         contextlib.suppress(bgp.ConvergenceError, ArithmeticError, ValueError),
     ):
         fitted(COUNTS, bgp.Poisson(), offset=population)
+    with pytest.raises(ValueError, match=r"offset must be between .* of an exposure pass the logarithm"):
+        fitted(COUNTS, bgp.Poisson(), offset=100.0 * population)
     with pytest.raises(TypeError, match=r"no argument 'exposure'.*offset=np\.log\(exposure\)"):
         fitted(COUNTS, bgp.Poisson(), exposure=population)

@@ -214,7 +214,7 @@ def test_fit_refuses_what_cannot_draw_before_the_search(offset):
         (lambda f, rng: np.zeros(3), r"must return shape \(1, 6\), the shape of f, got \(3,\)"),
         (
             lambda f, rng: np.full(f.shape, np.nan),
-            "sample.* of Quadrature must return a finite target .* not all finite",
+            "sample.* of Quadrature must return a target .* NaN for some",
         ),
     ):
         wrong = Quadrature(density, "real", sampler=sampler)
