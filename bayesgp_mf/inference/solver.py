@@ -90,6 +90,10 @@ class KnownClasses(Protocol):
     """What a method knows of several classes beyond its Gaussian posterior."""
 
     @property
+    def log_evidence(self) -> tuple[float, float] | None:
+        """The log evidence and its standard error, in nats, where that is known beyond the method's own."""
+
+    @property
     def log_density(self) -> Array:
         """Log of the predictive density ``(n,)`` of each target when all targets, its own too, are known."""
 

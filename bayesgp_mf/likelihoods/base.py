@@ -432,6 +432,11 @@ class ClassLikelihood(Likelihood):
         return given | ({} if self.classes is None else {"classes": [str(label) for label in self.classes]})
 
     @property
+    def largest_wins(self) -> tuple[float, float] | None:
+        """Where the largest latent value with noise names the label: the variance of that, and how likely a flip is."""
+        return None
+
+    @property
     def case_weights(self) -> float | Array:
         """How often each case counts, above zero: one number for all, or ``(n,)``."""
         return 1.0

@@ -133,6 +133,11 @@ class MultinomialProbit(ClassLikelihood):
         return self.noise_variance == 0.0
 
     @property
+    def largest_wins(self) -> tuple[float, float]:
+        """The variance of the noise, and the probability of a flip."""
+        return self.noise_variance, self.flip
+
+    @property
     def site_shape(self) -> Literal["star", "matrix"]:
         """That of a star, which asks for noise and no flips, or any matrix."""
         return "star" if self.noise_variance > 0.0 and self.flip == 0.0 else "matrix"

@@ -26,7 +26,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple, cast
+from typing import ClassVar, NamedTuple, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -74,6 +74,7 @@ class JointCases:
 
     problem: Problem
     solution: Solution
+    log_evidence: ClassVar[None] = None
 
     @property
     def log_density(self) -> Array:

@@ -20,7 +20,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cache
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 from scipy.special import log_softmax, ndtri, softmax
@@ -57,6 +57,7 @@ class NearestCases:
 
     problem: Problem
     solution: Solution
+    log_evidence: ClassVar[None] = None
 
     @property
     def log_density(self) -> Array:

@@ -47,6 +47,7 @@ from bayesgp_mf.multiclass.class_gram import (
     own_sites,
     require_known_determinant,
 )
+from bayesgp_mf.multiclass.few import FEW, FewCases
 from bayesgp_mf.multiclass.joint import JointCases
 from bayesgp_mf.multiclass.nearest import NearestCases
 from bayesgp_mf.multiclass.site_form import CaseSites, SiteForm, site_form
@@ -179,11 +180,13 @@ class StarTap:
 
         Two classes have none of it, as in binary TAP, nor has a root, on which it would cost n^2 for each new case.
         Sites matched anew for each new case would take too long by quadrature, and need not settle where labels may
-        be flipped.
+        be flipped; there, and without noise, a few cases are integrated.
         """
         likelihood, n_classes = star_of(problem), problem.n_classes
         if not problem.matrix.is_whole:
             return None
+        if likelihood.site_shape == "matrix" and likelihood.largest_wins is not None and problem.n <= FEW:
+            return FewCases(problem)
         with_cavity = replace(solution, cavity=self.cavity(problem, solution))
         if isinstance(likelihood, Softmax):
             return NearestCases(problem, with_cavity)

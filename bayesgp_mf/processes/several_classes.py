@@ -19,6 +19,7 @@ from bayesgp_mf.multiclass.class_gram import ClassGram, class_correction, class_
 from bayesgp_mf.multiclass.correction import ClassCorrection, case_covariances
 from bayesgp_mf.processes.process import LARGEST_JOINT, Draws, Marginals, NotJointlyError, Part
 from bayesgp_mf.processes.single import Posterior
+from bayesgp_mf.solvers.second_order import SecondOrder
 from bayesgp_mf.types import Array, Derivs
 
 BLOCK = 512
@@ -108,6 +109,15 @@ class MulticlassPosterior(Part):
         """What the method knows of the observed cases beyond the Gaussian posterior."""
         known = traits_of(self.method).known_classes
         return None if known is None else known(self.problem, self.solution)
+
+    @property
+    def corrections(self) -> tuple[SecondOrder | None, float | None]:
+        """What the evidence is off by, and probabilities, where the cases are few enough to be integrated."""
+        exact = None if self._known is None else self._known.log_evidence
+        if exact is None:
+            return None, None
+        value, error = exact
+        return SecondOrder(value - self.solution.evidence.value, error), min(error, 1.0)
 
     @cached_property
     def _covariance_at_training(self) -> Array:
