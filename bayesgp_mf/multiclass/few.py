@@ -7,7 +7,7 @@ With :math:`d_{ic} = f_{it} - f_{ic} + e_{it} - e_{ic}` the label t of case i is
 
 The C - 1 differences of a case are drawn in turn as if it were, each from the half line that is left of its normal
 distribution given those before; with p the product of what is left it is kept with probability :math:`bp/(a + bp)`, and
-drawn anew without the label else. The average of the products of :math:`a + bp` is Z, without a bias ([1]_ has no flips).
+drawn anew without the label else. The products of :math:`a + bp` have the mean Z, without a bias ([1]_ has no flips).
 
 References
 ----------
