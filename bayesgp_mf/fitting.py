@@ -508,7 +508,7 @@ def _check_model(
         raise UndefinedQuantityError(reason)
     if kernel.per_class and not likelihood.has_classes:
         raise ValueError(
-            f"kernels.PerClass has a kernel for each class, and {type(likelihood).__name__} one latent value for each "
+            f"kernels.PerClass has a kernel for each class, and {likelihood.display_name} one latent value for each "
             "case. Use likelihood=bgp.MultinomialProbit() or Softmax(), or one kernel."
         )
     check_parameter_names(Model.of(kernel, likelihood).params, recorded)

@@ -72,9 +72,11 @@ class Objective:
     """
 
     def __init__(self, target: Target, score: Score, *, from_prior: bool = False, last: Solution | None = None) -> None:
-        self.target, self.score = target, score
         # a point that was not solved has no score, whatever the last solution may be
         self._control = replace(score.control(target), throw=True, progress=False)
+        if self._control.gram != target.control.gram:  # of which the target makes its problems
+            target = replace(target, control=self._control)
+        self.target, self.score = target, score
         self._from_prior = from_prior or not target.likelihood.log_concave
         self._last = last
         self._any_solved = last is not None

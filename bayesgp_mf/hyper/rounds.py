@@ -180,8 +180,9 @@ def _in_rounds(
     record: Record = {
         **result.record,
         "hyper_round_end": (("round", "hyper"), np.array(ends)),
-        "hyper_round_score": (("round",), np.array(scores)),
     }
+    if np.all(np.isfinite(scores)):  # a strategy that counts errors has none
+        record["hyper_round_score"] = (("round",), np.array(scores))
     return replace(result, record=record, log_evidence=None, solution=None)  # which were those of a part of the cases
 
 

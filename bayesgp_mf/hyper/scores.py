@@ -109,6 +109,11 @@ class CorrectedScore:
                 f"cases{' on inducing cases' if target.inducing is not None else ''}. Leave it out: the fit then "
                 "states the correction at the kernel that was chosen."
             )
+        if target.control.gram == "low_rank":
+            raise ValueError(
+                "corrected=True needs a dense Gram matrix, and Control(gram='low_rank') asks for another. Leave out "
+                "one of them."
+            )
         return replace(target.control, gram="dense")
 
     def __call__(self, solver: Solver, problem: Problem, solution: Solution) -> Scored:

@@ -168,7 +168,7 @@ def _needs_dense(kernel: Kernel, X: Array, t: Array, likelihood: Likelihood, sol
     curvature = _curvature(likelihood, t)
     if not (np.isfinite(curvature) and curvature > 0):
         return (
-            f"{type(likelihood).__name__} is a step without latent noise, which asks for every digit of the Gram "
+            f"{likelihood.display_name} is a step without latent noise, which asks for every digit of the Gram "
             "matrix; allow noise, such as Probit(noise_variance=1.0)"
         )
     incomplete = [type(part).__name__ for part in _parts(kernel) if not _has_own_cross_vjp(type(part))]

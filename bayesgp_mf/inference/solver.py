@@ -69,7 +69,9 @@ class Cloud:
 
     def predict_proba(self, likelihood: Likelihood, cross: Array, prior: Array) -> Array:
         """Return the probability ``(m,)`` of t = +1 at new cases, averaged over the mixture."""
-        return np.asarray(self.share @ likelihood.predict_proba(*self.moments(cross, prior)))
+        p = likelihood.predict_proba(*self.moments(cross, prior))
+        highest = np.max(p, axis=0)  # which rounding of the shares does not exceed
+        return np.asarray(highest - self.share @ (highest - p))
 
 
 class KnownPosterior(Protocol):

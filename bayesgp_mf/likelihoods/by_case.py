@@ -215,9 +215,15 @@ class _OfCases(Likelihood):
 
     def tilted_values(self, t: Array, mean: Array, variance: Array, scores: Array) -> Any:
         """Return what `processes.tilted.tilted_values` does, where the likelihood has a form of it."""
-        at = self.added(mean)
-        known = None if self.weights is not None else self.likelihood.tilted_values(t, at, variance, scores)
-        return None if known is None else (known[0] - self._shift, known[1])
+        known = self._each(lambda part, *at: part.form.tilted_values(*at), (2,), t, mean, variance, scores)
+        if known is None:
+            return None
+        values, log_slopes = known
+        if self.weights is not None:  # what says nothing leaves the Gaussian as it is
+            without, sd = self.weights == 0, np.sqrt(variance)
+            values[..., without] = (self.added(mean) + sd * scores)[..., without]
+            log_slopes[..., without] = np.log(sd)[without]
+        return values - self._shift, log_slopes
 
     def predictive_below(self, t: Array, mean: Array, variance: Array) -> Array | None:
         """Return the probability that targets of the cases are at most t, where all of them count once."""

@@ -287,7 +287,7 @@ class Sites(Correction):
     def stored(self) -> dict[str, Array]:
         """Return the site variances; a site that says nothing has an infinite one."""
         with np.errstate(divide="ignore", over="ignore"):
-            return {"site_variance": np.asarray(1.0 / self.site_precision)}
+            return {"site_variance": np.asarray(1.0 / (self.site_precision + 0.0))}  # a zero of either sign
 
     def _columns(self, which: NDArray[np.intp]) -> Array:
         """Return columns ``(n, k)`` of the identity."""

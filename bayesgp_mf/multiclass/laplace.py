@@ -143,7 +143,7 @@ def _check_softmax(likelihood: Likelihood) -> None:
     """Raise a ValueError if a likelihood is no softmax, whose sites all this is about."""
     if not isinstance(likelihood, Softmax):
         raise ValueError(
-            f"method 'laplace' for several classes needs Softmax(), got {type(likelihood).__name__}. Use method='tap'."
+            f"method 'laplace' for several classes needs Softmax(), got {likelihood.display_name}. Use method='tap'."
         )
 
 

@@ -271,7 +271,7 @@ def _check_likelihood(likelihood: Likelihood) -> None:
     if likelihood.site_shape is None:
         raise ValueError(
             f"TAP for several classes needs a likelihood with star_sites, such as Softmax or MultinomialProbit, got "
-            f"{type(likelihood).__name__}."
+            f"{likelihood.display_name}."
         )
     known = likelihood.n_classes
     if known is not None:

@@ -1,0 +1,117 @@
+"""`fit`, `predict` and `loo` in every pair of values of their options; triples of the first six by turns.
+
+Not part of the fast tests is what takes seconds (`refusals.SLOW`), and most of the triples; `make validate` has both.
+"""
+
+from __future__ import annotations
+
+from datetime import date
+from functools import cache
+from itertools import combinations
+
+import pytest
+
+from bayesgp_mf import likelihoods
+from bayesgp_mf.hyper import strategy_names
+from bayesgp_mf.methods import METHODS
+from tests.covering import laws, refusals
+from tests.covering.arrays import Cell, alone, array, label, uncovered
+from tests.covering.options import FIRST_SIX, FIT, HYPER, LIKELIHOODS
+
+PARTS = 16
+THIRDS = 3
+FAST = (*refusals.FIT, *refusals.SLOW)
+SIX = {name: FIT[name] for name in FIRST_SIX}
+USUAL = {name: values[0] for name, values in FIT.items()}
+OF_SIX = tuple(each for each in FAST if set(each.options) <= set(SIX))
+
+
+@cache
+def pairs() -> list[Cell]:
+    return array(FIT, 2, FAST, salt=1)
+
+
+@cache
+def refused() -> list[Cell]:
+    """Return cells for each refusal, which it alone applies to where that can be."""
+    return [
+        cell
+        for number, each in enumerate(refusals.FIT)
+        for cell in alone(each, FIT, [other for other in refusals.FIT if other is not each], number)
+    ]
+
+
+def every(part: int, cells: list[Cell]) -> list[tuple[int, Cell]]:
+    """Return every so-manieth of the cells, with its number, which is the seed of its data."""
+    return list(enumerate(cells))[part::PARTS]
+
+
+@pytest.mark.parametrize("part", range(PARTS))
+def test_every_pair_works_and_agrees_with_what_it_must_be_equal_to(part, tmp_path):
+    for number, cell in every(part, pairs()):
+        try:
+            assert laws.check(cell, number, tmp_path) == "works"
+        except Exception as error:
+            error.add_note(f"cell {number}: {label(cell)}")
+            raise
+
+
+@pytest.mark.parametrize("part", range(PARTS))
+def test_what_does_not_go_together_is_refused_in_words_before_work_is_done(part, tmp_path):
+    for number, cell in every(part, refused()):
+        try:
+            assert laws.check(cell, number, tmp_path) == "refused"
+        except Exception as error:
+            error.add_note(f"cell {number}: {label(cell)}")
+            raise
+
+
+def test_triples_of_one_likelihood_by_turns_work(tmp_path):
+    """Each day has another, and another third: all pairs of the other options are triples with it."""
+    turn, place = divmod(date.today().toordinal(), len(LIKELIHOODS))
+    of_today = list(LIKELIHOODS)[place]
+    cells = array({**SIX, "likelihood": [of_today]}, 2, OF_SIX)
+    for number, cell in list(enumerate(cells))[turn % THIRDS :: THIRDS]:
+        try:
+            laws.check({**USUAL, **cell}, number, tmp_path)
+        except Exception as error:
+            error.add_note(f"triple {number} of {of_today}: {label(cell)}")
+            raise
+
+
+def test_the_cells_have_every_pair():
+    assert not list(uncovered(pairs(), FIT, 2, FAST))
+    assert list(uncovered(pairs()[:-1], FIT, 2, FAST))  # none of them could be left out
+
+
+def test_a_triple_of_the_first_six_is_in_some_cell_of_that_strength():
+    some = {name: FIT[name][:4] for name in FIRST_SIX}
+    of_six = [each for each in refusals.FIT if set(each.options) <= set(some)]
+    cells = array(some, 3, of_six)
+    assert not list(uncovered(cells, some, 3, of_six))
+    assert list(uncovered(array(some, 2, of_six), some, 3, of_six))
+
+
+def test_every_refusal_is_met_alone():
+    counts = [sum(each.refuses(cell) for each in refusals.FIT) for cell in refused()]
+    alone_in = [
+        [each.refuses(cell) for each in refusals.FIT].index(True)
+        for cell, n in zip(refused(), counts, strict=True)
+        if n == 1
+    ]
+    assert set(alone_in) == set(range(len(refusals.FIT)))
+
+
+def test_what_is_slow_is_little():
+    """At most a tenth of the pairs are left to `make validate`."""
+    left = sum(1 for _ in uncovered(pairs(), FIT, 2, refusals.FIT))
+    whole = sum(len(FIT[a]) * len(FIT[b]) for a, b in combinations(FIT, 2))
+    assert left <= 0.1 * whole
+
+
+def test_the_table_has_what_the_package_has():
+    """Who adds a likelihood, a method or a strategy adds it here."""
+    made = {type(make(6)).__name__ for make in LIKELIHOODS.values()}
+    assert made == set(likelihoods.__all__) - {"Likelihood", "Step", "from_dict"}
+    assert set(FIT["method"]) == set(METHODS)
+    assert {strategy.name for strategy in HYPER.values() if strategy is not None} == set(strategy_names())
