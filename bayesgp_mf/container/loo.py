@@ -37,7 +37,9 @@ def loo(
     """Return the leave-one-out estimate of a fit, as ArviZ's ``ELPDData``, without refitting or sampling.
 
     The cavity of a case, its posterior given all other cases, is part of the solution (2000, eq. 32 and appendix D).
-    The log predictive density of its target under the cavity needs no draws and no importance weights.
+    The log predictive density of its target under the cavity needs no draws and no importance weights. TAP's cavity is
+    Gaussian, which shows at targets that surprise. So the densities that a correction may move most are corrected: each
+    is then the ratio of the corrected evidences with and without the case (`solvers.ratio`).
 
     Parameters
     ----------
@@ -47,14 +49,17 @@ def loo(
     kernel, likelihood, method : optional
         As for `predict`: those of the fit, if the container does not hold them.
     corrected : bool
-        Correct the densities for most of TAP's error, as `predict` does. For two classes and one setting of the
-        hyperparameters.
+        Correct the densities of all cases, not only of the 48 that it may move most and of 16 others. For fits by TAP
+        of one latent value a case.
 
     Returns
     -------
     ELPDData
         With pointwise values, for ``az.compare({"a": bgp.loo(a), "b": az.loo(b)})``. The effective number of parameters
-        is the sum over cases of log p(t_i | all data) - log p(t_i | the others). With draws of hyperparameters it also
+        is the sum over cases of log p(t_i | all data) - log p(t_i | the others). At one setting of the hyperparameters
+        the attributes of its pointwise values say how many are ``corrected``, and the size of what their sum may be off
+        by, ``sum_error`` in nats: a tenth of what the corrections changed, and what those of the cases that were tried
+        say of the ones that were not. With draws of hyperparameters it also
         has Pareto's k of their importance weights without each case, for ``az.plot_khat``.
 
     Raises
@@ -88,9 +93,12 @@ def loo(
         return _of_draws(get_group(idata, LEAVE_ONE_OUT))
     check_has_cases(fit_group(idata), "leave-one-out prediction")
     posterior = from_container(idata, kernel, likelihood, method)
-    pointwise = pointwise_loo(get_group(idata, "fit"))
+    pointwise, of_worst = pointwise_loo(get_group(idata, "fit")), posterior.loo_of_worst
     if corrected:
         pointwise = pointwise.copy(data=posterior.corrected_loo)
+    elif of_worst is not None:
+        pointwise = pointwise.copy(data=of_worst.log_density)
+        pointwise.attrs |= {"corrected": int(np.sum(of_worst.corrected)), "sum_error": of_worst.error}
     return _elpd(pointwise, posterior.log_density_at_training)
 
 

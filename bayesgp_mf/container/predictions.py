@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,12 +14,14 @@ from bayesgp_mf.container.checks import nodes_of_draws
 from bayesgp_mf.container.draws import draw_new
 from bayesgp_mf.container.groups import Container, drop_group, get_group, group_names, set_group
 from bayesgp_mf.container.layout import SAMPLE_DIMS, TABLE, Layout, common_attrs
+from bayesgp_mf.container.quality import GOOD_PROBABILITY, PROBABILITY_ERROR, error_of_shift, quality_of_fit
 from bayesgp_mf.container.stored import DAMAGED, refused_as
 from bayesgp_mf.errors import UndefinedQuantityError, warn
-from bayesgp_mf.likelihoods import Likelihood
 from bayesgp_mf.likelihoods.below import quantiles as quantiles_of
 from bayesgp_mf.matrices.blas import one_thread_if_small
 from bayesgp_mf.matrices.memory import check_draws
+from bayesgp_mf.processes.corrected import Points
+from bayesgp_mf.processes.predictive import Latent
 from bayesgp_mf.processes.process import LARGEST_JOINT, Part, Process
 from bayesgp_mf.types import Array
 
@@ -78,18 +80,13 @@ def add_predictions(
         with one_thread_if_small(max(size, at_once)):  # draws first, since they may be refused
             drawn, jointly = _draw(idata, posterior, X_new, rng)
     with one_thread_if_small(size):
-        values = moments_at(posterior, X_new, quantiles)
-    attrs = _without_undefined(values)
+        values, attrs = (
+            _corrected_moments(posterior, X_new, quantiles)
+            if corrected
+            else (moments_at(posterior, X_new, quantiles), _stated_error(get_group(idata, "fit"), posterior, X_new))
+        )
+    attrs |= _without_undefined(values)
     class_names = tuple(json.loads(get_group(idata, "fit").attrs["class_names"]))
-    if corrected and "p" in values:
-        with one_thread_if_small(size):
-            found = posterior.corrected_at(X_new)
-        values["p"] = found.p
-        attrs |= {
-            "corrected": int(np.sum(found.settled)),
-            "largest_sum_error": found.largest_sum_error,
-            "draws_of": "the Gaussian posterior: f and y are not tilted to the corrected p",
-        }
     features = get_group(idata, "constant_data")["feature"].values
     attrs |= {"cases_drawn_jointly": jointly} if jointly < len(X_new) else {}
     given = posterior.parts[0].new_cases
@@ -124,6 +121,41 @@ def moments_at(posterior: Process, X_new: Array, quantiles: Array | None = None)
     return {"latent_mean": mean, "latent_sd": np.sqrt(variance), "p": proba}
 
 
+def _corrected_moments(
+    posterior: Process, X_new: Array, quantiles: Array | None
+) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
+    """Return what `moments_at` does, corrected, and attributes that say how far."""
+    if posterior.problem.likelihood.is_real:
+        points = [part.corrected_points_at(X_new) for part in posterior.parts]
+        values = _moments_of_targets(posterior, X_new, quantiles, points)
+        settled = np.all([each.settled for each in points], axis=0)
+        sum_error = max(each.largest_sum_error for each in points)
+    else:
+        values, found = moments_at(posterior, X_new), posterior.corrected_at(X_new)
+        values["p"], sum_error, settled = found
+    return values, {
+        "corrected": int(np.sum(settled)),
+        "largest_sum_error": sum_error,
+        "draws_of": "the Gaussian posterior: f and y are not tilted to what is corrected",
+    }
+
+
+def _stated_error(fit: xr.Dataset, posterior: Process, X_new: Array) -> dict[str, float]:
+    """Return how far probabilities of new cases may be off, if it is known, and warn if it is more than the fit's."""
+    shift = posterior.shift_at(X_new)
+    if shift is None:
+        return {}
+    error = error_of_shift(shift)
+    of_fit = quality_of_fit(fit, fit.sizes.get("obs_id", 0)).probability_error
+    if error > max(GOOD_PROBABILITY, of_fit or 0.0):
+        of_data = "" if of_fit is None else f", and at the training inputs by {of_fit:.2g}"
+        warn(
+            f"probabilities of these new cases may be off by about {error:.2g}{of_data}: the posterior of their latent "
+            "values is skewed, as far from the data or with few cases. Use predict(idata, X_new, corrected=True)."
+        )
+    return {PROBABILITY_ERROR: error}
+
+
 def _check_has_quantiles(posterior: Process, m: int) -> None:
     """Raise an UndefinedQuantityError if it is not known how likely targets of m cases are to be below a number."""
     likelihood, nothing = posterior.parts[0].problem.likelihood, np.zeros(m)
@@ -139,20 +171,24 @@ def _check_has_quantiles(posterior: Process, m: int) -> None:
         )
 
 
-def _moments_of_targets(posterior: Process, X_new: Array, quantiles: Array | None) -> dict[str, NDArray[Any]]:
+def _moments_of_targets(
+    posterior: Process, X_new: Array, quantiles: Array | None, corrected: Sequence[Points] | None = None
+) -> dict[str, NDArray[Any]]:
     """Return mean and standard deviation ``(m,)`` of latent values, and of real targets where the likelihood knows.
 
-    Of levels also their probabilities ``(m, K)``, and the quantiles ``(m, q)`` that are asked for.
+    Of levels also their probabilities ``(m, K)``, and the quantiles ``(m, q)`` that are asked for. The latent values
+    are those of the approximation, or ``corrected`` ones of each part.
     """
-    known: list[tuple[float, Likelihood, Array, Array]] = []
+    known: list[tuple[float, Latent]] = []
+    points = iter(() if corrected is None else corrected)
 
     def ask(part: Part, weight: float) -> tuple[Array, Array]:
-        latent = part.latent_at(X_new)
+        latent = part.latent_of_new(X_new, next(points, None))
         if quantiles is not None and weight > 0:
-            known.append((weight, part.new_likelihood, *latent))
-        target = part.new_likelihood.predictive_moments(*latent)
-        each = [latent] if target is None else [latent, target]
-        levels = part.new_likelihood.level_probabilities(*latent)
+            known.append((weight, latent))
+        target = latent.target_moments()
+        each = [latent.latent_moments()] if target is None else [latent.latent_moments(), target]
+        levels = latent.level_probabilities()
         each += [] if levels is None else [(p, np.zeros_like(p)) for p in levels.T]
         return np.array([mean for mean, _ in each]), np.array([variance for _, variance in each])
 
@@ -165,16 +201,14 @@ def _moments_of_targets(posterior: Process, X_new: Array, quantiles: Array | Non
     return attrs if posterior.problem.likelihood.n_levels is None else {**attrs, "p": mean[len(names) :].T}
 
 
-def _quantiles(known: list[tuple[float, Likelihood, Array, Array]], levels: Array, mean: Array, sd: Array) -> Array:
-    """Return quantiles ``(q, m)`` of targets, given weight, likelihood, latent mean and variance of each setting."""
-    total = sum(weight for weight, *_ in known)
+def _quantiles(known: list[tuple[float, Latent]], levels: Array, mean: Array, sd: Array) -> Array:
+    """Return quantiles ``(q, m)`` of targets, given the weight and the latent values of each setting."""
+    total = sum(weight for weight, _ in known)
 
     def below(t: Array) -> Array:
-        each = (weight * np.asarray(likelihood.predictive_below(t, *latent)) for weight, likelihood, *latent in known)
-        return np.asarray(sum(each)) / total
+        return np.asarray(sum(weight * np.asarray(latent.below(t)) for weight, latent in known)) / total
 
-    likelihood = known[0][1]
-    return quantiles_of(below, levels, mean, sd + 1.0, whole=likelihood.is_discrete)
+    return quantiles_of(below, levels, mean, sd + 1.0, whole=known[0][1].likelihood.is_discrete)
 
 
 def _without_undefined(values: dict[str, NDArray[Any]]) -> dict[str, Any]:

@@ -1,8 +1,11 @@
 r"""What a fit says of its own quality, in numbers and one sentence.
 
+The one word is that of probabilities. The evidence, probabilities at the training inputs, at new cases, and
+leave-one-out have each a size of their own.
+
 How far probabilities are off is measured at training inputs, by the largest change :math:`\Delta` that the correction
-makes, or for counts and levels by what tilted latent values say in place of Gaussian ones (`processes.probed`). The
-scale of the largest errors, there and of new cases, is
+makes, or for counts and levels by what tilted latent values say in place of Gaussian ones (`processes.probed`); and
+at new cases where they are predicted, always by the correction. The scale of the largest errors is
 
 .. math:: \delta p = 0.002 + 1.25\, \Delta.
 
@@ -30,10 +33,11 @@ from bayesgp_mf.inference.solution import EvidenceKind
 
 Verdict = Literal["good", "fair", "off", "exact", "unsolved", "unknown"]
 
-GOOD_EVIDENCE, GOOD_PROBABILITY = 0.1, 0.02
-"""Up to these a fit is good, in nats and as a probability: hardly any of it would show in a table."""
-FAIR_EVIDENCE, FAIR_PROBABILITY = 0.25, 0.05
-"""Beyond these it is off: a Bayes factor by more than a quarter, or a probability in the first digit."""
+GOOD_PROBABILITY, FAIR_PROBABILITY = 0.02, 0.05
+"""Up to the first a fit is good: hardly any of it would show in a table. Beyond the second it is off: in the first
+digit."""
+PROBABILITY_ERROR = "probability_error"
+"""Attribute of predictions: what was measured there."""
 TIMES_SHIFT, BESIDE_SHIFT = 1.25, 0.002
 """By which the change at a few training inputs becomes the scale of the largest errors: what the correction itself
 leaves, and new cases elsewhere."""
@@ -89,6 +93,10 @@ class Quality:
         Whether it is of an average over hyperparameters.
     in_parts : bool
         Whether it is of a table in parts, whose cases are elsewhere.
+    new_probability_error : float or None
+        How far probabilities of the latest predictions may be off; None where there are none, or it is not known.
+    loo_error : float or None
+        What the sum of leave-one-out densities may be off by in `loo`, in nats; None where it was not computed.
     pareto_k : float or None
         Of the draws weighed by the exact posterior; None where it was not computed.
     labels : bool
@@ -112,6 +120,8 @@ class Quality:
     probability_shift: float | None = None
     inducing_error: float | None = None
     averaged: bool = False
+    new_probability_error: float | None = None
+    loo_error: float | None = None
     pareto_k: float | None = None
     in_parts: bool = False
     labels: bool = True
@@ -124,12 +134,12 @@ class Quality:
 
     @property
     def probability_error(self) -> float | None:
-        """The scale of the largest errors of probabilities, measured or estimated; None where it is not known."""
+        """The scale of the largest errors of probabilities at the data, measured or estimated; None if not known."""
         # the evidence of cases that know nothing of each other is exact, and probabilities where they are need not be
         if self.left_out is None or not (self.left_out or self.probability_shift):
             return self.left_out
         if self.probability_shift is not None:
-            return BESIDE_SHIFT + TIMES_SHIFT * self.probability_shift
+            return error_of_shift(self.probability_shift)
         each = self.left_out / self.n
         return hypot(LEAST_PROBABILITY, min(LINEAR * each, ROOT * sqrt(each)))
 
@@ -142,11 +152,10 @@ class Quality:
             return "off"
         if self.kind == "exact":
             return "exact"
-        if self.left_out is None or self.probability_error is None:
+        if self.probability_error is None:
             return "unknown"
-        if self.left_out <= GOOD_EVIDENCE and self.probability_error <= GOOD_PROBABILITY:
-            return "good"
-        return "fair" if self.left_out <= FAIR_EVIDENCE and self.probability_error <= FAIR_PROBABILITY else "off"
+        largest = max(self.probability_error, self.new_probability_error or 0.0)
+        return "good" if largest <= GOOD_PROBABILITY else "fair" if largest <= FAIR_PROBABILITY else "off"
 
     @property
     def sentence(self) -> str:
@@ -195,9 +204,16 @@ class Quality:
             return "there is nothing left out of the log evidence, as under Gaussian noise or of a single case."
         known = (
             f"the log evidence is off by about {abs(self.correction):.2g} nats, and with its correction by about "
-            f"{self.remaining:.2g}; probabilities may be off by up to about {self.probability_error:.2g}, "
-            f"{'estimated' if self.probability_shift is None else 'measured'}."
+            f"{self.remaining:.2g}; probabilities at the data may be off by up to about {self.probability_error:.2g}, "
+            f"{'estimated' if self.probability_shift is None else 'measured'}"
         )
+        known += (
+            "."
+            if self.new_probability_error is None
+            else f", those predicted by about {self.new_probability_error:.2g}."
+        )
+        if self.loo_error is not None:
+            known += f" The sum that loo returns may be off by {self.loo_error:.2g} nats."
         if self.remaining > abs(self.correction):
             known += " What is left is larger than the correction, which may be no better than none."
         approximate = (
@@ -241,7 +257,9 @@ class Quality:
         yield "correction", _shown(self.correction, "+.4f"), "nats"
         yield "left after it", _shown(self.remaining, ".4f"), "nats"
         how = "estimated" if self.probability_shift is None else "measured"
-        yield "scale of errors of probabilities", _shown(self.probability_error, ".3f"), how
+        yield "errors of probabilities at the data", _shown(self.probability_error, ".3f"), how
+        yield "errors of probabilities predicted", _shown(self.new_probability_error, ".3f"), "measured"
+        yield "error of leave-one-out", _shown(self.loo_error, ".3f"), "nats"
         yield (
             "Pareto k-hat of the draws",
             *(
@@ -298,6 +316,11 @@ def quality_of_fit(fit: xr.Dataset, n: int, in_parts: bool = False) -> Quality:
         labels=bool(json.loads(fit.attrs["class_names"])),
         joint_classes="class" in fit.dims,
     )
+
+
+def error_of_shift(shift: float) -> float:
+    """Return the scale of the largest errors of probabilities, given the largest change by a correction."""
+    return BESIDE_SHIFT + TIMES_SHIFT * shift
 
 
 def _shown(value: float | None, form: str) -> str:

@@ -13,8 +13,8 @@ from scipy.special import logsumexp
 
 from bayesgp_mf.container.groups import Container, get_group, group_names
 from bayesgp_mf.container.layout import CASES, SAMPLE_DIMS
-from bayesgp_mf.container.quality import Quality, quality_of_fit
-from bayesgp_mf.container.read import fit_group, has_random_kernels
+from bayesgp_mf.container.quality import PROBABILITY_ERROR, Quality, quality_of_fit
+from bayesgp_mf.container.read import fit_group, from_container, has_random_kernels
 from bayesgp_mf.container.write import check_has_cases, is_in_parts
 from bayesgp_mf.hyper.pareto import FEWEST_WEIGHTS, LARGEST_K, largest_k, smooth
 from bayesgp_mf.types import Array
@@ -240,9 +240,9 @@ def quality(idata: Container) -> Quality:
     Returns
     -------
     Quality
-        The numbers, the ``verdict`` in one word, and a ``sentence``; ``print`` shows them. ``good``: the log evidence
-        is within 0.1 nats without its correction, and probabilities within 0.02; ``off``: beyond 0.25 nats or 0.05;
-        ``fair``: between them. ``exact``; ``unsolved``; and ``unknown`` if the method does not estimate its error.
+        The numbers, the ``verdict`` in one word, and a ``sentence``; ``print`` shows them. ``good``: probabilities are
+        within 0.02, at the data and at the latest predictions; ``off``: beyond 0.05; ``fair``: between them. ``exact``;
+        ``unsolved``; and ``unknown`` if the method does not estimate its error.
 
     Raises
     ------
@@ -277,7 +277,12 @@ def quality(idata: Container) -> Quality:
     fit = fit_group(idata)
     if is_in_parts(fit):
         return quality_of_fit(fit, int(fit.attrs[CASES]), in_parts=True)
-    found = quality_of_fit(fit, fit.sizes["obs_id"])
+    predicted = get_group(idata, "predictions").attrs if "predictions" in group_names(idata) else {}
+    found = replace(
+        quality_of_fit(fit, fit.sizes["obs_id"]),
+        new_probability_error=predicted.get(PROBABILITY_ERROR),
+        loo_error=_loo_error(idata),
+    )
     if "sample_stats" not in group_names(idata) or has_random_kernels(fit):
         return found
     stats = get_group(idata, "sample_stats")
@@ -287,6 +292,15 @@ def quality(idata: Container) -> Quality:
     if not np.any(log_weights > -np.inf):  # each draw contradicts some label
         return replace(found, pareto_k=np.inf)
     return replace(found, pareto_k=importance(idata).pareto_k)
+
+
+def _loo_error(idata: Container) -> float | None:
+    """Return what the sum of leave-one-out densities may be off by; None if it is not known."""
+    try:
+        of_worst = from_container(idata).loo_of_worst
+    except ValueError:  # the container does not hold the kernel, the likelihood or the method
+        return None
+    return None if of_worst is None else of_worst.error
 
 
 def mean_and_error(draws: xr.DataArray) -> tuple[Array, Array, Array]:

@@ -1,4 +1,8 @@
-"""Probabilities of labels that are corrected for what TAP's approximation leaves out, of new and of left-out cases."""
+"""Predictions that are corrected for what TAP's approximation leaves out, of new and of left-out cases.
+
+The probability of a label is a ratio of corrected evidences (`solvers.ratio`). For counts, levels and measurements the
+latent value is known by its corrected density at some points, given which a target is what the likelihood says.
+"""
 
 from __future__ import annotations
 
@@ -29,6 +33,11 @@ FARTHEST = 1e30
 """Standard deviations beyond which no value has a density, whatever the prior: their squares are beyond all numbers."""
 LARGEST = 2**23
 """Covariances of new with training cases that are in memory at once."""
+WORST, OTHERS = 48, 16
+"""Training cases whose leave-one-out densities are corrected, those that their own targets can move most; and of the
+rest, so many that say what all of these leave."""
+LEFT_OF_CHANGE = 0.1
+"""Share of the changes by a correction that it may leave out itself."""
 
 
 class CorrectedProba(NamedTuple):
@@ -50,6 +59,43 @@ class CorrectedProba(NamedTuple):
     settled: NDArray[np.bool_]
 
 
+class Points(NamedTuple):
+    """Latent values of new cases, with weights: their corrected distributions.
+
+    Attributes
+    ----------
+    values, weights : (m, q) array
+        Less the prior mean; and how probable each is. Of each case the weights sum to one.
+    largest_sum_error : float
+        By how much the density misses an integral of one, at most, before it is made one.
+    settled : (m,) bool array
+        Where it is corrected. Elsewhere it is TAP's Gaussian.
+    """
+
+    values: Array
+    weights: Array
+    largest_sum_error: float
+    settled: NDArray[np.bool_]
+
+
+class LeftOut(NamedTuple):
+    """Leave-one-out densities, of which some are corrected.
+
+    Attributes
+    ----------
+    log_density : (n,) array
+        log p(t_i | the others), in nats.
+    corrected : (n,) bool array
+        Where it is corrected; elsewhere it is TAP's.
+    error : float
+        Size of what their sum is off by, in nats.
+    """
+
+    log_density: Array
+    corrected: NDArray[np.bool_]
+    error: float
+
+
 def together(weights: Array, parts: Sequence[CorrectedProba]) -> CorrectedProba:
     """Return the probabilities averaged over settings of the hyperparameters, which have weights ``(k,)``."""
     return CorrectedProba(
@@ -65,7 +111,9 @@ class Corrected:
     Parameters
     ----------
     problem, solution
-        Of two classes by TAP.
+        By TAP, with one latent value a case.
+    few : int, optional
+        With it so many cases answer and no more, which is enough for the size of a difference.
 
     Raises
     ------
@@ -73,19 +121,50 @@ class Corrected:
         If they are others.
     """
 
-    def __init__(self, problem: Problem, solution: Solution) -> None:
+    def __init__(self, problem: Problem, solution: Solution, few: int | None = None) -> None:
         check_corrected(problem, solution)
-        if not problem.likelihood.log_concave:
+        self._more = OneMore(problem, solution, few)
+        self._problem = problem
+        self._nodes = NODES if few is None else NODES[::2]
+
+    def say_if_unsure(self) -> None:
+        """Warn if corrections are known to fail for some such likelihoods."""
+        if not self._problem.likelihood.log_concave:
             warn(
                 "the likelihood is not log-concave, as with label flips: there corrected probabilities were nearer to "
                 "the truth than TAP's in most problems, and farther off in some. Hold them against method='exact', or "
                 "NUTS, before they are relied on."
             )
-        self._more = OneMore(problem, solution)
-        self._problem = problem
+
+    def most_skewed(self, features: Array, latent: tuple[Array, Array], weight: Array, most: int) -> NDArray[np.intp]:
+        r"""Return the numbers of those new cases whose latent values are the most skewed, times a weight ``(m,)``.
+
+        To first order in the training cases, of which the third cumulants are known, that of a new value is
+        :math:`\sum_i \kappa_i \Sigma_{i*}^3`.
+        """
+        base = self._more.base
+        cubes = base.covariance.with_new(features, slice(None)) ** 3 @ base.skewness
+        with np.errstate(divide="ignore", invalid="ignore"):
+            score = weight * np.abs(np.where(latent[1] > 0, cubes / latent[1] ** 1.5, 0.0))
+        return np.argsort(-score, kind="stable")[:most]
 
     def new(self, features: Features, latent: tuple[Array, Array], offset: Array, uncorrected: Array) -> CorrectedProba:
         """Return the probabilities of new cases, of which TAP says mean and variance less the prior mean, and p."""
+        self.say_if_unsure()
+        found = self.labels(features, latent, offset, uncorrected)
+        say_unsettled(found.settled, "probabilities of", "new cases")
+        if found.largest_sum_error > LARGEST_SUM_ERROR and self._problem.likelihood.log_concave:  # else it was said
+            warn(
+                "the corrected probabilities of the two labels, each found by itself, miss one by up to "
+                f"{found.largest_sum_error:.2g}: they are known to about that. Less is left with more latent noise, or "
+                "use method='exact'."
+            )
+        return found
+
+    def labels(
+        self, features: Features, latent: tuple[Array, Array], offset: Array, uncorrected: Array
+    ) -> CorrectedProba:
+        """Return what `new` does, without a warning."""
         mean, variance = latent
         uncertain = variance > 0  # a value that is known has one probability
 
@@ -96,53 +175,41 @@ class Corrected:
         p = np.where(settled, expit(odds), uncorrected)
         again = np.flatnonzero(uncertain & ~settled)
         if again.size:  # where a label contradicts those that there are, its evidence is that of a problem without one
-            p[again], settled[again] = self._by_density(features, latent, offset, uncorrected, again)
+            points = self.points(lambda rows: features(again[rows]), (mean[again], variance[again]))
+            at = (points.values + offset[again, None]).ravel()
+            given = np.exp(self._problem.likelihood.of_one_case.log_prob(np.ones(at.size), at).value)
+            average = np.sum(points.weights * given.reshape(points.values.shape), axis=1)
+            p[again], settled[again] = np.where(points.settled, average, p[again]), points.settled
         settled |= ~uncertain
-        _say_unsettled(settled, "probabilities of", "new cases")
         sums = total[np.isfinite(total)]
-        found = CorrectedProba(p, float(np.max(np.abs(sums - 1.0), initial=0.0)), settled)
-        if found.largest_sum_error > LARGEST_SUM_ERROR and self._problem.likelihood.log_concave:  # else it was said
-            warn(
-                "the corrected probabilities of the two labels, each found by itself, miss one by up to "
-                f"{found.largest_sum_error:.2g}: they are known to about that. Less is left with more latent noise, or "
-                "use method='exact'."
-            )
-        return found
+        return CorrectedProba(p, float(np.max(np.abs(sums - 1.0), initial=0.0)), settled)
 
-    def _by_density(
-        self,
-        features: Features,
-        latent: tuple[Array, Array],
-        offset: Array,
-        uncorrected: Array,
-        which: NDArray[np.intp],
-    ) -> tuple[Array, NDArray[np.bool_]]:
-        """Return the probabilities of some cases as averages over the latent value, and where its density is right."""
+    def points(self, features: Features, latent: tuple[Array, Array]) -> Points:
+        """Return latent values of new cases and how probable they are, of which TAP says mean and variance."""
         mean, sd = latent[0], np.sqrt(latent[1])
+        values = mean[:, None] + sd[:, None] * self._nodes
+        weights = np.tile(norm.pdf(self._nodes), (mean.size, 1))
 
-        def densities(queried: NDArray[np.intp], nodes: Array) -> tuple[Array, Array, NDArray[np.bool_]]:
-            values = mean[queried, None] + sd[queried, None] * nodes
+        def densities(queried: NDArray[np.intp], some: Array) -> tuple[Array, NDArray[np.bool_]]:
             density, settled = self._densities(
-                lambda rows: features(queried[rows]), (mean[queried], sd[queried] ** 2), values
+                lambda rows: features(queried[rows]), (mean[queried], latent[1][queried]), some
             )
-            return values, density, np.all(settled, axis=1)
+            return density * sd[queried, None], np.all(settled, axis=1)
 
-        p, right = uncorrected[which], densities(which, NODES[::FIRST])[2]
-        left = np.flatnonzero(right)
-        if not left.size:
-            return p, right
-        values, density, right[left] = densities(which[left], NODES)
-        likelihood = self._problem.likelihood.of_one_case
-        at = (values + offset[which[left], None]).ravel()
-        given = np.exp(likelihood.log_prob(np.ones(at.size), at).value).reshape(values.shape)
-        average = np.sum(density * given, axis=1) / np.sum(density, axis=1)
-        p[left] = np.where(right[left], average, p[left])
-        return p, right
+        settled = latent[1] == 0.0  # a value that is known is at one point
+        queried = np.flatnonzero(~settled)
+        queried = queried[densities(queried, values[queried, ::FIRST])[1]]
+        found, settled[queried] = densities(queried, values[queried])
+        weights[queried] = np.where(settled[queried, None], found, weights[queried])
+        total = weights.sum(axis=1)
+        step = self._nodes[1] - self._nodes[0]
+        off = float(np.max(np.abs(total[queried] * step - 1.0), initial=0.0))
+        return Points(values, weights / total[:, None], off, settled)
 
     def density(self, features: Features, latent: tuple[Array, Array], values: Array) -> Array:
         """Return the densities ``(m, q)`` of values ``(m, q)`` of new cases, all less the prior mean."""
         density, settled = self._densities(features, latent, values)
-        _say_unsettled(settled, "densities at", "latent values")
+        say_unsettled(settled, "densities at", "latent values")
         return density
 
     def _densities(
@@ -162,13 +229,46 @@ class Corrected:
             density.ravel()[queried[part][right]] = np.exp(log_density[right])
         return density, settled
 
-    def left_out(self, uncorrected: Array) -> Array:
-        """Return the log probability ``(n,)`` of each label given the others, where TAP's own is ``uncorrected``."""
-        cases, result = self._more.base.cases, uncorrected.copy()
-        odds, _, settled = _in_blocks(self._more.left_out, np.arange(cases.size), cases.size, cases.size)
-        _say_unsettled(settled, "probabilities of", "training cases")
-        result[cases] = np.where(settled, log_expit(self._problem.t[cases] * odds), uncorrected[cases])
-        return result
+    def left_out(self, uncorrected: Array, which: NDArray[np.intp] | None = None) -> tuple[Array, NDArray[np.bool_]]:
+        """Return the log density ``(n,)`` of each target given the others, and where it is corrected.
+
+        TAP's own is ``uncorrected``. It is corrected for all cases, or for ``which`` of those of the base.
+        """
+        base, result, corrected = self._more.base, uncorrected.copy(), np.zeros(uncorrected.size, dtype=bool)
+        which = np.arange(base.n) if which is None else which
+        for part in blocks(which.size, max(1, LARGEST // max(base.n, 1))):
+            rows = which[part]
+            if self._problem.likelihood.is_binary:
+                odds, _, settled = self._more.left_out(rows)
+                found = log_expit(base.t[rows] * odds)
+            else:
+                found, settled = self._more.without(rows)
+            cases = base.cases[rows[settled]]
+            result[cases], corrected[cases] = found[settled], True
+        corrected[np.setdiff1d(np.arange(uncorrected.size), base.cases)] = True  # they know nothing of the others
+        return result, corrected
+
+    def left_out_of_worst(self, uncorrected: Array) -> LeftOut:
+        r"""Return leave-one-out densities, corrected where TAP's are farthest off.
+
+        What a third cumulant of a cavity makes of log Z_i is, to first order, proportional to the third derivative of
+        Z_i over Z_i, :math:`d_3 + 3 d_1 d_2 + d_1^3`. Of the cases where that is not large some are corrected too, to
+        know what the sum of all of them leaves out.
+        """
+        base = self._more.base
+        _, d1, d2 = base.derivs
+        moved = np.abs(base.d3 + 3.0 * d1 * d2 + d1**3) * base.cavity**3 / base.variance**1.5
+        order = np.argsort(-moved, kind="stable")
+        rest = order[WORST:]
+        few = rest[np.unique(np.linspace(0, rest.size - 1, min(OTHERS, rest.size)).astype(np.intp))]
+        found, corrected = self.left_out(uncorrected, np.concatenate([order[:WORST], few]))
+        change = found - uncorrected
+        error = LEFT_OF_CHANGE * float(np.sum(np.abs(change)))
+        left = rest.size - few.size
+        if left:
+            of_few = change[base.cases[few]]
+            error += left * (abs(float(of_few.mean())) + 2.0 * float(np.std(of_few)) / np.sqrt(few.size))
+        return LeftOut(found, corrected, error)
 
 
 def gaussian_density(values: Array, mean: Array, variance: Array) -> Array:
@@ -181,10 +281,10 @@ def check_corrected(problem: Problem, solution: Solution) -> None:
     """Raise a ValueError if there are no corrected predictions of such a solution, which says what to do."""
     if nothing_to_correct(problem):
         return
-    if not problem.likelihood.is_binary:  # labels of several classes have no ratio of two evidences
+    if problem.likelihood.has_classes:  # their labels have no ratio of two evidences
         raise ValueError(
-            f"corrected=True is for two classes, and {problem.likelihood.display_name} has "
-            f"{'several' if problem.likelihood.has_classes else 'real targets'}. Leave it out."
+            f"corrected=True is for one latent value a case, and {problem.likelihood.display_name} has several "
+            "classes. Leave it out."
         )
     if solution.evidence.kind != "ep":
         raise ValueError(
@@ -208,7 +308,8 @@ def _in_blocks(
     return odds, total, settled
 
 
-def _say_unsettled(settled: NDArray[np.bool_], what: str, which: str) -> None:
+def say_unsettled(settled: NDArray[np.bool_], what: str, which: str) -> None:
+    """Warn of what could not be corrected."""
     if not np.all(settled):
         warn(
             f"the {what} {int(np.sum(~settled))} of {settled.size} {which} are not corrected but TAP's own: more "

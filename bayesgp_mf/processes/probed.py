@@ -28,7 +28,8 @@ from bayesgp_mf.inference.solution import Cavity, Solution
 from bayesgp_mf.likelihoods import Likelihood
 from bayesgp_mf.likelihoods.below import quantiles
 from bayesgp_mf.matrices.corrections import PosteriorCovariance
-from bayesgp_mf.processes.corrected import nothing_to_correct
+from bayesgp_mf.processes.corrected import Corrected, Features, nothing_to_correct
+from bayesgp_mf.processes.predictive import Latent
 from bayesgp_mf.solvers.queries import Base
 from bayesgp_mf.solvers.ratio import OneMore
 from bayesgp_mf.solvers.sites import match
@@ -76,10 +77,11 @@ class NewCases(NamedTuple):
 
 def asks_for_covariance(problem: Problem, solution: Solution) -> bool:
     """Tell whether `probability_shift` is measured, and by the covariance of all cases."""
-    return problem.likelihood.is_binary and _is_measured(problem, solution)
+    return problem.likelihood.is_binary and is_measured(problem, solution)
 
 
-def _is_measured(problem: Problem, solution: Solution) -> bool:
+def is_measured(problem: Problem, solution: Solution) -> bool:
+    """Tell whether corrections are known to be better than the solution, and take no more than a part of its time."""
     likelihood = problem.likelihood
     if solution.evidence.kind != "ep" or likelihood.has_classes or nothing_to_correct(problem):
         return False
@@ -110,7 +112,7 @@ def probability_shift(
     O(n^3) once for a dense Gram matrix, a small part of what a solution takes, and O(n) for each of 16 inputs.
     """
     is_binary = problem.likelihood.is_binary
-    if not _is_measured(problem, solution):
+    if not is_measured(problem, solution):
         return 0.0 if solution.evidence.kind == "ep" and is_binary and nothing_to_correct(problem) else None
     if not is_binary:
         assert solution.cavity is not None
@@ -145,22 +147,69 @@ def _largest_difference(problem: Problem, cavity: Cavity) -> float:
     differ = np.max(np.abs(below - ndtr(0.5 * (NODES[1:] + NODES[:-1]))[:, None]), axis=0)
     which = np.argsort(-differ, kind="stable")[:PROBES]
     some = likelihood.of_cases(which)
-    by_gaussian = _below(some, mean[which], variance[which])
-    if by_gaussian is None:
-        return float(differ.max())
-    at = quantiles(by_gaussian, LEVELS, mean[which], np.sqrt(variance[which]) + 1.0, whole=some.is_discrete)
-    coarse, few = values[::EACH, which], weight[::EACH, which]
-    each = _below(likelihood.of_cases(np.tile(which, len(coarse))), coarse.ravel(), np.zeros(coarse.size))
-    assert each is not None
-    tilted = each(np.tile(at, len(coarse))).reshape(at.shape[0], *coarse.shape)
-    return float(np.max(np.abs(np.sum(tilted * few, axis=1) / few.sum(axis=0) - by_gaussian(at))))
+    coarse, few = values[::EACH, which].T, weight[::EACH, which].T
+    tilted = Latent(some, coarse, np.zeros_like(coarse), few / few.sum(axis=1, keepdims=True))
+    found = _change_of_targets(Latent.gaussian(some, mean[which], variance[which]), tilted)
+    return float(differ.max()) if found is None else found
 
 
-def _below(likelihood: Likelihood, mean: Array, variance: Array) -> Callable[[Array], Array] | None:
-    """Return the distribution functions of the targets of some cases, or None if the likelihood has none."""
-    if likelihood.predictive_below(np.zeros(mean.size), mean, variance) is None:
+def _change_of_targets(gaussian: Latent, better: Latent) -> float | None:
+    """Return the largest difference in how likely a target is to be at most a number, at quantiles by the Gaussian."""
+    mean, variance = gaussian.latent_moments()
+    if gaussian.below(mean) is None:
         return None
-    return lambda t: np.asarray(likelihood.predictive_below(t, mean, variance))
+
+    def below(t: Array) -> Array:
+        return np.asarray(gaussian.below(t))
+
+    at = quantiles(below, LEVELS, mean, np.sqrt(variance) + 1.0, whole=gaussian.likelihood.is_discrete)
+    return float(np.max(np.abs(np.asarray(better.below(at)) - below(at))))
+
+
+def shift_at(
+    corrected: Corrected,
+    features: Features,
+    latent: tuple[Array, Array],
+    prior_mean: Array,
+    offset: Array,
+    likelihood: Likelihood,
+) -> float | None:
+    """Return the largest change of a probability by its correction, at new cases; None where none is known.
+
+    Parameters
+    ----------
+    corrected : Corrected
+        Of the solution.
+    features : callable
+        Returns those of new cases with given numbers.
+    latent : tuple of (m,) array
+        Means less the prior mean, and variances.
+    prior_mean, offset : (m,) array
+        What is added to them for the latent value, and for the target of a case.
+    likelihood : Likelihood
+        Of the m new cases.
+
+    Notes
+    -----
+    Of the new cases those few are asked for whose latent values are the most skewed, times what that does to the
+    probability of a label: its third difference over standard deviations.
+    """
+    mean, variance = latent
+    weight = np.ones(mean.size)
+    if likelihood.is_binary:
+        steps = np.array([[1.5], [0.5], [-0.5], [-1.5]]) * np.sqrt(variance)
+        p = likelihood.predict_proba(mean + prior_mean + steps, np.broadcast_to(variance, steps.shape))
+        weight = np.abs(p[0] - 3.0 * p[1] + 3.0 * p[2] - p[3])
+    which = corrected.most_skewed(features(np.arange(mean.size)), latent, weight, PROBES)
+    some = likelihood.of_cases(which)
+    few, prior = (mean[which], variance[which]), prior_mean[which]
+    gaussian = Latent.gaussian(some, few[0] + prior, few[1])
+    if likelihood.is_binary:
+        p = some.predict_proba(few[0] + prior, few[1])
+        found = corrected.labels(lambda rows: features(which[rows]), few, prior + offset[which], p)
+        return float(np.max(np.abs(found.p - p)[found.settled])) if found.settled.any() else None
+    points = corrected.points(lambda rows: features(which[rows]), few)
+    return _change_of_targets(gaussian, Latent.at_points(some, points, prior)) if points.settled.any() else None
 
 
 def _worst(base: Base) -> NDArray[np.intp]:

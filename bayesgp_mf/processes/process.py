@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import logsumexp
 
+from bayesgp_mf.errors import UndefinedQuantityError
 from bayesgp_mf.inference.problem import Problem
 from bayesgp_mf.inference.solution import ClassLeaveOneOut, LeaveOneOut, Solution
 from bayesgp_mf.inference.solver import Solver
@@ -21,7 +22,8 @@ from bayesgp_mf.kernels import Kernel
 from bayesgp_mf.likelihoods import Likelihood
 from bayesgp_mf.methods import get_method
 from bayesgp_mf.notebook import as_html, in_words
-from bayesgp_mf.processes.corrected import CorrectedProba, check_corrected, together
+from bayesgp_mf.processes.corrected import CorrectedProba, LeftOut, Points, check_corrected, together
+from bayesgp_mf.processes.predictive import Latent
 from bayesgp_mf.solvers.second_order import SecondOrder
 from bayesgp_mf.types import Array, Derivs
 
@@ -300,6 +302,15 @@ class Process:
         self.check_corrected()
         return -self._without_cases([part.corrected_loo for part in self.parts])[1]
 
+    @property
+    def loo_of_worst(self) -> LeftOut | None:
+        """Leave-one-out densities ``(n,)``, corrected where TAP's are farthest off; None where they cannot be."""
+        return None
+
+    def shift_at(self, X: Array) -> float | None:
+        """How far a probability may be off at new cases, at the setting of the largest weight; None if not known."""
+        return self.parts[int(np.argmax(self.weights))].shift_at(X)
+
     def predictive(self, X_new: ArrayLike) -> tuple[Array, Array, Array]:
         """Return mean, variance and probability ``(m,)`` at new cases at one go, over the settings."""
         return self.predictive_at(self.new_inputs(X_new))
@@ -485,6 +496,18 @@ class Part(Process):
     def loo(self) -> LeaveOneOut:
         """Leave-one-out predictions: latent mean and variance, log predictive density of each case."""
         return self.method.leave_one_out(self.problem, self.solution)
+
+    def shift_at(self, X: Array) -> float | None:
+        """How far a probability may be off at new cases; None where it is not known."""
+        return None
+
+    def corrected_points_at(self, X: Array) -> Points:
+        """Return latent values less the prior mean with corrected weights, of one latent value a case."""
+        raise UndefinedQuantityError("several classes have no corrected latent values. Leave corrected out.")
+
+    def latent_of_new(self, X: Array, corrected: Points | None = None) -> Latent:
+        """Return latent values of new cases, for what the likelihood says of their targets."""
+        return Latent.gaussian(self.new_likelihood, *self.latent_at(X))
 
     @property
     def corrections(self) -> tuple[SecondOrder | None, float | None]:

@@ -18,9 +18,26 @@ from bayesgp_mf.matrices.corrections import Correction, PosteriorCovariance
 from bayesgp_mf.matrices.factors import psd_root
 from bayesgp_mf.matrices.matrix import Matrix
 from bayesgp_mf.methods import METHODS, check_cavities, check_marginals
-from bayesgp_mf.processes.corrected import Corrected, CorrectedProba, gaussian_density, nothing_to_correct
+from bayesgp_mf.processes.corrected import (
+    Corrected,
+    CorrectedProba,
+    LeftOut,
+    Points,
+    gaussian_density,
+    nothing_to_correct,
+    say_unsettled,
+)
 from bayesgp_mf.processes.paths import TooRoughError, cover, draw_weights, training_basis, values
-from bayesgp_mf.processes.probed import NewCases, asks_for_covariance, probability_shift
+from bayesgp_mf.processes.predictive import Latent
+from bayesgp_mf.processes.probed import (
+    ANSWERING,
+    PROBES,
+    NewCases,
+    asks_for_covariance,
+    is_measured,
+    probability_shift,
+    shift_at,
+)
 from bayesgp_mf.processes.process import LARGEST_JOINT, Draws, Marginals, NotJointlyError, Part
 from bayesgp_mf.processes.tilted import tilted_values
 from bayesgp_mf.solvers.second_order import SecondOrder, second_order
@@ -31,6 +48,9 @@ BLOCK = 4096
 
 LARGEST_BLOCK = 2**24
 """Covariances of new with training cases that are in memory at once, however many there are of either: 128 MiB."""
+
+LOOKED_AT_ENTRIES = 2**20
+"""Covariances of new with training cases by which those are chosen where corrections are measured."""
 
 MIXED_BLOCK = 128
 """The same where the posterior is a mixture, whose parts are thousands."""
@@ -136,6 +156,42 @@ class Posterior(Part):
         added = prior + self.new_cases.get("offset", 0.0)
         return self._corrected.new(lambda rows: self._features(X[rows]), (mean - prior, variance), added, proba)
 
+    def corrected_points_at(self, X: Array) -> Points:
+        """Return latent values less the prior mean with corrected weights, at inputs that were checked."""
+        mean, variance = self.latent_at(X)
+        self._corrected.say_if_unsure()
+        return self._corrected.points(lambda rows: self._features(X[rows]), (mean - self._prior_mean(X), variance))
+
+    def latent_of_new(self, X: Array, corrected: Points | None = None) -> Latent:
+        """Return latent values at inputs that were checked, for what the likelihood says of targets there."""
+        if corrected is None:
+            return super().latent_of_new(X)
+        prior = np.broadcast_to(self._prior_mean(X), len(X))
+        return Latent.at_points(self.new_likelihood, corrected, prior)
+
+    def shift_at(self, X: Array) -> float | None:
+        """How far a probability may be off at new cases, at those few where TAP is worst.
+
+        None where it is not measured, as for `probability_shift`. Of many new cases some at equal steps are looked at.
+        """
+        if nothing_to_correct(self.problem):
+            return 0.0
+        if not len(X) or not is_measured(self.problem, self.solution):
+            return None
+        rows = np.unique(np.linspace(0, len(X) - 1, max(PROBES, LOOKED_AT_ENTRIES // self.problem.n)).astype(np.intp))
+        some = X[rows]
+        mean, variance = self.latent_at(some)
+        prior = np.broadcast_to(self._prior_mean(some), mean.shape)
+        offset = np.broadcast_to(self.new_cases.get("offset", 0.0), (len(X),))[rows]
+        return shift_at(
+            Corrected(self.problem, self.solution, ANSWERING),
+            lambda which: self._features(some[which]),
+            (mean - prior, variance),
+            prior,
+            offset,
+            self.new_likelihood.of_cases(rows),
+        )
+
     def density_at(self, X: Array, f: Array) -> Array:
         """Return what `density` does at inputs and values ``(m, q)`` that were checked."""
         mean, variance = self.latent_at(X)
@@ -146,6 +202,7 @@ class Posterior(Part):
         if nothing_to_correct(self.problem):
             return gaussian_density(f, mean, variance)
         prior = np.broadcast_to(self._prior_mean(X), mean.shape)
+        self._corrected.say_if_unsure()
         return self._corrected.density(
             lambda rows: self._features(X[rows]), (mean - prior, variance), f - prior[:, None]
         )
@@ -154,7 +211,21 @@ class Posterior(Part):
     def corrected_loo(self) -> Array:
         """Log predictive density ``(n,)`` of each case given the others, corrected as in `predict_proba`."""
         uncorrected = self.loo.log_density
-        return uncorrected if nothing_to_correct(self.problem) else self._corrected.left_out(uncorrected)
+        if nothing_to_correct(self.problem):
+            return uncorrected
+        self._corrected.say_if_unsure()
+        found, settled = self._corrected.left_out(uncorrected)
+        say_unsettled(settled, "densities of", "training cases")
+        return found
+
+    @property
+    def loo_of_worst(self) -> LeftOut | None:
+        """Leave-one-out densities, corrected where TAP's are farthest off; None where they cannot be."""
+        if nothing_to_correct(self.problem):
+            return LeftOut(self.loo.log_density, np.zeros(self.problem.n, dtype=bool), 0.0)
+        if not is_measured(self.problem, self.solution):
+            return None
+        return self._corrected.left_out_of_worst(self.loo.log_density)
 
     @property
     def probability_shift(self) -> float | None:

@@ -73,11 +73,11 @@ class PartialResponse(Response):
         self._kept: dict[int, _Details] = {}
 
     def before(self) -> tuple[Any, Any]:
-        """Return what the evidence before has for the same cases; of left-out ones it cancels in the odds."""
-        base, which = self._base, self._which
+        """Return what the evidence before has for the same cases, a left-out one among them."""
+        base, which, covariance = self._base, self._which, self._among
         if self._query.itself is not None:
-            return 0.0, 0.0
-        return base.term[which].sum(axis=1), _third(self._among, base.skewness[which])
+            which, covariance = np.column_stack([which, self._query.itself]), self._covariance
+        return base.term[which].sum(axis=1), _third(covariance, base.skewness[which])
 
     def of_others(self) -> tuple[Array, Array]:
         """Return what cases that do not answer add ``(B,)``."""

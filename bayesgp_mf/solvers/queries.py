@@ -112,6 +112,8 @@ class Query(NamedTuple):
         Returns the likelihood of some of them.
     offset : (B,) array
         Prior means and offsets, which are not in ``mean``.
+    forgets : bool
+        Whether the labels of left-out cases are not replaced but taken out: then there is one case less.
     """
 
     features: Array | None
@@ -123,6 +125,7 @@ class Query(NamedTuple):
     value: Array | None
     likelihood: Callable[[NDArray[np.intp]], Likelihood]
     offset: Array
+    forgets: bool = False
 
     def only(self, rows: NDArray[np.intp]) -> Query:
         """Return what is asked of some of them."""
@@ -135,7 +138,8 @@ class Query(NamedTuple):
     def ask(self, some: NDArray[np.intp], mean: Array, variance: Array, question: Question) -> Array:
         """Ask the likelihood of some of them, of cavities ``(b,)``."""
         assert self.label is not None
-        return question(self.likelihood(some), self.label[some], mean + self.offset[some], variance)
+        found = question(self.likelihood(some), self.label[some], mean + self.offset[some], variance)
+        return np.zeros_like(found) if self.forgets else found
 
     def matched(self, precision: Array, shift: Array) -> tuple[Array, Array]:
         """Return the changes of their sites ``(B,)`` to those that match their labels, the others as before."""

@@ -71,7 +71,7 @@ class Ratios(NamedTuple):
 
 
 class OneMore:
-    """TAP's solution of two classes, of which it is asked what one label or one latent value more does to the evidence.
+    """TAP's solution, of which it is asked what one case or one latent value more or less does to the evidence.
 
     Parameters
     ----------
@@ -130,15 +130,25 @@ class OneMore:
 
     def left_out(self, which: NDArray[np.intp]) -> Ratios:
         """Return what the others say of training cases (numbers ``(m,)`` in `Base.cases`), each without its label."""
+        return self._ratios(self._of_training(which), lambda odds: expit(-self.base.t[which] * odds))
+
+    def without(self, which: NDArray[np.intp]) -> tuple[Array, NDArray[np.bool_]]:
+        """Return log p(t_i | the others) of training cases (numbers ``(m,)`` in `Base.cases`), and where it is right.
+
+        It is the ratio of the evidences with and without the case, for any target.
+        """
+        query = self._of_training(which)._replace(label=self.base.t[which], forgets=True)
+        (answers,), settled = self._answers([query], lambda found, _: np.abs(found[0].rest))
+        return -answers.log_ratio, settled
+
+    def _of_training(self, which: NDArray[np.intp]) -> Query:
         base, likelihood = self.base, self.base.likelihood
-        everything = np.arange(base.n)
-        cross = base.covariance.entries(which, everything)
+        cross = base.covariance.entries(which, np.arange(base.n))
         cross[np.arange(which.size), which] = base.variance[which]
-        query = Query(
+        return Query(
             None, cross, base.mean[which], base.variance[which], which, None, None,
             lambda some: likelihood.of_cases(which[some]), np.zeros(which.size),
         )  # fmt: skip
-        return self._ratios(query, lambda odds: expit(-base.t[which] * odds))
 
     def log_density(
         self, features: Array, mean: Array, variance: Array, values: Array
@@ -197,7 +207,7 @@ class OneMore:
             settled[rows] = solved & (neglected(each, rows) <= least)
             return np.asarray(solved)
 
-        if self._compressed is not None:
+        if self._compressed is not None and not first.forgets:  # there all cases stay
             size = max(1, AT_ONCE // self._compressed.root.size)
             for rows in (left[part] for part in blocks(m, size)):
                 keep(rows, [FullResponse(self._compressed, query.only(rows)).answers() for query in questions])
