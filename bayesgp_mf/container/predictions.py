@@ -128,8 +128,9 @@ def _corrected_moments(
     if posterior.problem.likelihood.is_real:
         points = [part.corrected_points_at(X_new) for part in posterior.parts]
         values = _moments_of_targets(posterior, X_new, quantiles, points)
-        settled = np.all([each.settled for each in points], axis=0)
-        sum_error = max(each.largest_sum_error for each in points)
+        known = [each for each in points if each is not None]
+        settled = np.all([np.ones(len(X_new), dtype=bool), *(each.settled for each in known)], axis=0)
+        sum_error = max((each.largest_sum_error for each in known), default=0.0)
     else:
         values, found = moments_at(posterior, X_new), posterior.corrected_at(X_new)
         values["p"], sum_error, settled = found
@@ -172,7 +173,7 @@ def _check_has_quantiles(posterior: Process, m: int) -> None:
 
 
 def _moments_of_targets(
-    posterior: Process, X_new: Array, quantiles: Array | None, corrected: Sequence[Points] | None = None
+    posterior: Process, X_new: Array, quantiles: Array | None, corrected: Sequence[Points | None] = ()
 ) -> dict[str, NDArray[Any]]:
     """Return mean and standard deviation ``(m,)`` of latent values, and of real targets where the likelihood knows.
 
@@ -180,7 +181,7 @@ def _moments_of_targets(
     are those of the approximation, or ``corrected`` ones of each part.
     """
     known: list[tuple[float, Latent]] = []
-    points = iter(() if corrected is None else corrected)
+    points = iter(corrected)
 
     def ask(part: Part, weight: float) -> tuple[Array, Array]:
         latent = part.latent_of_new(X_new, next(points, None))

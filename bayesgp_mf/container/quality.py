@@ -212,8 +212,6 @@ class Quality:
             if self.new_probability_error is None
             else f", those predicted by about {self.new_probability_error:.2g}."
         )
-        if self.loo_error is not None:
-            known += f" The sum that loo returns may be off by {self.loo_error:.2g} nats."
         if self.remaining > abs(self.correction):
             known += " What is left is larger than the correction, which may be no better than none."
         approximate = (

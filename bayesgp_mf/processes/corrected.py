@@ -11,7 +11,8 @@ from typing import NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import expit, log_expit
+from scipy.interpolate import PchipInterpolator
+from scipy.special import expit
 from scipy.stats import norm
 
 from bayesgp_mf.errors import ConvergenceWarning, warn
@@ -24,9 +25,13 @@ from bayesgp_mf.types import Array
 Features: TypeAlias = Callable[[NDArray[np.intp]], Array]
 """Returns those of new cases with given numbers."""
 NODES = np.linspace(-7.0, 7.0, 57)
-"""Latent values over which is averaged, in standard deviations from the mean."""
+"""Latent values whose density is asked for, in standard deviations from the mean."""
+FEW_NODES = 29
+"""So many of them are enough for the size of a difference."""
 FIRST = 8
 """One in so many of them is asked for first: a case for which these are not right has the others not asked for."""
+FINE = np.linspace(-7.0, 7.0, 225)
+"""Those over which is averaged: between them the ratio to the Gaussian density is smooth, what a target is need not."""
 LARGEST_SUM_ERROR = 0.03
 """By how much probabilities of the two labels may miss one before it is said."""
 FARTHEST = 1e30
@@ -125,7 +130,7 @@ class Corrected:
         check_corrected(problem, solution)
         self._more = OneMore(problem, solution, few)
         self._problem = problem
-        self._nodes = NODES if few is None else NODES[::2]
+        self._nodes = NODES if few is None else NODES[:: NODES.size // FEW_NODES + 1]
 
     def say_if_unsure(self) -> None:
         """Warn if corrections are known to fail for some such likelihoods."""
@@ -187,24 +192,30 @@ class Corrected:
     def points(self, features: Features, latent: tuple[Array, Array]) -> Points:
         """Return latent values of new cases and how probable they are, of which TAP says mean and variance."""
         mean, sd = latent[0], np.sqrt(latent[1])
-        values = mean[:, None] + sd[:, None] * self._nodes
-        weights = np.tile(norm.pdf(self._nodes), (mean.size, 1))
+        weights = np.tile(norm.pdf(FINE), (mean.size, 1))
 
-        def densities(queried: NDArray[np.intp], some: Array) -> tuple[Array, NDArray[np.bool_]]:
+        def ratios(queried: NDArray[np.intp], nodes: Array) -> tuple[Array, NDArray[np.bool_]]:
             density, settled = self._densities(
-                lambda rows: features(queried[rows]), (mean[queried], latent[1][queried]), some
+                lambda rows: features(queried[rows]),
+                (mean[queried], latent[1][queried]),
+                mean[queried, None] + sd[queried, None] * nodes,
             )
-            return density * sd[queried, None], np.all(settled, axis=1)
+            return density * sd[queried, None] / norm.pdf(nodes), np.all(settled, axis=1)
 
         settled = latent[1] == 0.0  # a value that is known is at one point
         queried = np.flatnonzero(~settled)
-        queried = queried[densities(queried, values[queried, ::FIRST])[1]]
-        found, settled[queried] = densities(queried, values[queried])
-        weights[queried] = np.where(settled[queried, None], found, weights[queried])
+        if self._nodes.size > FEW_NODES:
+            queried = queried[ratios(queried, self._nodes[::FIRST])[1]]
+        if queried.size:
+            ratio, settled[queried] = ratios(queried, self._nodes)
+            with np.errstate(divide="ignore"):  # a density may be zero to rounding
+                log_ratio = np.maximum(np.log(ratio), np.log(np.finfo(float).tiny))
+            # without overshoot: a count of none leaves a cliff where a rate would be large
+            weights[queried] *= np.exp(PchipInterpolator(self._nodes, log_ratio, axis=1)(FINE))
+            weights[~settled] = norm.pdf(FINE)
         total = weights.sum(axis=1)
-        step = self._nodes[1] - self._nodes[0]
-        off = float(np.max(np.abs(total[queried] * step - 1.0), initial=0.0))
-        return Points(values, weights / total[:, None], off, settled)
+        off = float(np.max(np.abs(total[queried] * (FINE[1] - FINE[0]) - 1.0), initial=0.0))
+        return Points(mean[:, None] + sd[:, None] * FINE, weights / total[:, None], off, settled)
 
     def density(self, features: Features, latent: tuple[Array, Array], values: Array) -> Array:
         """Return the densities ``(m, q)`` of values ``(m, q)`` of new cases, all less the prior mean."""
@@ -238,11 +249,7 @@ class Corrected:
         which = np.arange(base.n) if which is None else which
         for part in blocks(which.size, max(1, LARGEST // max(base.n, 1))):
             rows = which[part]
-            if self._problem.likelihood.is_binary:
-                odds, _, settled = self._more.left_out(rows)
-                found = log_expit(base.t[rows] * odds)
-            else:
-                found, settled = self._more.without(rows)
+            found, settled = self._more.left_out(rows)
             cases = base.cases[rows[settled]]
             result[cases], corrected[cases] = found[settled], True
         corrected[np.setdiff1d(np.arange(uncorrected.size), base.cases)] = True  # they know nothing of the others

@@ -37,6 +37,8 @@ from bayesgp_mf.types import Array
 
 PROBES = 8
 """Training inputs at which the correction is computed."""
+DENSITIES = 4
+"""New cases whose densities are corrected, where there are no labels."""
 LOOKED_AT = 256
 """Cases, those whose tilted distributions are the farthest from Gaussian, of which these are chosen."""
 MOST_CASES = 4000
@@ -200,7 +202,8 @@ def shift_at(
         steps = np.array([[1.5], [0.5], [-0.5], [-1.5]]) * np.sqrt(variance)
         p = likelihood.predict_proba(mean + prior_mean + steps, np.broadcast_to(variance, steps.shape))
         weight = np.abs(p[0] - 3.0 * p[1] + 3.0 * p[2] - p[3])
-    which = corrected.most_skewed(features(np.arange(mean.size)), latent, weight, PROBES)
+    most = PROBES if likelihood.is_binary else DENSITIES
+    which = corrected.most_skewed(features(np.arange(mean.size)), latent, weight, most)
     some = likelihood.of_cases(which)
     few, prior = (mean[which], variance[which]), prior_mean[which]
     gaussian = Latent.gaussian(some, few[0] + prior, few[1])

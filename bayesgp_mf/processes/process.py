@@ -501,7 +501,7 @@ class Part(Process):
         """How far a probability may be off at new cases; None where it is not known."""
         return None
 
-    def corrected_points_at(self, X: Array) -> Points:
+    def corrected_points_at(self, X: Array) -> Points | None:
         """Return latent values less the prior mean with corrected weights, of one latent value a case."""
         raise UndefinedQuantityError("several classes have no corrected latent values. Leave corrected out.")
 

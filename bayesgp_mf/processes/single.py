@@ -156,8 +156,10 @@ class Posterior(Part):
         added = prior + self.new_cases.get("offset", 0.0)
         return self._corrected.new(lambda rows: self._features(X[rows]), (mean - prior, variance), added, proba)
 
-    def corrected_points_at(self, X: Array) -> Points:
-        """Return latent values less the prior mean with corrected weights, at inputs that were checked."""
+    def corrected_points_at(self, X: Array) -> Points | None:
+        """Return latent values less the prior mean with corrected weights; None where there is nothing to correct."""
+        if nothing_to_correct(self.problem):
+            return None
         mean, variance = self.latent_at(X)
         self._corrected.say_if_unsure()
         return self._corrected.points(lambda rows: self._features(X[rows]), (mean - self._prior_mean(X), variance))

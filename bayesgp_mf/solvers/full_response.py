@@ -172,18 +172,14 @@ class FullResponse(Response):
 
     def __init__(self, compressed: Compressed, query: Query) -> None:
         base, count = compressed.base, query.mean.size
-        super().__init__(base, query, np.broadcast_to(np.arange(base.n), (count, base.n)), query.is_new)
+        super().__init__(base, query, np.broadcast_to(np.arange(base.n), (count, base.n)))
         self._compressed = compressed
-        self._row = np.empty((count, 0))
         self._own = np.broadcast_to(compressed.own, (count, base.n))
         self._without: Array | None = None  # H of the module
-        if query.itself is None:
-            assert query.features is not None
-            self._row, own_part = compressed.rows_of_new(query.features, query.variance)
-        if query.is_new:
+        assert query.features is not None
+        self._row, own_part = compressed.rows_of_new(query.features, query.variance)
+        if self._comes_in:
             self._own = last_is(self._own, own_part)
-        elif query.label is not None:
-            self._t[np.arange(count), query.itself] = query.label
         else:
             assert query.value is not None
             along = np.einsum("ij,ij->i", self._row, self._row)
@@ -239,21 +235,13 @@ class FullResponse(Response):
     def direction(
         self, now: Gaussians, some: NDArray[np.intp], derivs: Array, plain: tuple[Array, Array]
     ) -> tuple[Array, Array]:
-        """Return the step of the other cases by Newton's matrix at the solution, and the plain one of the asked."""
+        """Return the step of the training cases by Newton's matrix at the solution, and the plain one of a new one."""
         n, newton = self._base.n, self._compressed.newton
         dw, db = (each[some] for each in plain)
         if newton is None:
             return dw, db
         off = (now.cavity_mean + now.cavity * derivs[1] - now.mean)[some]
-        left = dw[:, :n].copy(), db[:, :n].copy()
-        place: Any = (np.empty(0, dtype=np.intp),) * 2  # of the asked, where they are training cases
-        if self._query.itself is not None:
-            place = np.arange(some.size), self._query.itself[now.details.numbers[some]]
-        for each in left:
-            each[place] = 0.0
-        for whole, step in zip((dw, db), newton.step(*left, now.mean[some, :n], off[:, :n]), strict=True):
-            step[place] = whole[place]
-            whole[:, :n] = step
+        dw[:, :n], db[:, :n] = newton.step(dw[:, :n], db[:, :n], now.mean[some, :n], off[:, :n])
         return dw, db
 
     def keep(self, now: Gaussians, numbers: NDArray[np.intp], some: NDArray[np.bool_], skewness: Array) -> None:

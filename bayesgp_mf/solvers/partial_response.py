@@ -52,7 +52,7 @@ class PartialResponse(Response):
     most_steps = 100
 
     def __init__(self, base: Base, query: Query, answering: NDArray[np.intp]) -> None:
-        super().__init__(base, query, answering, query.label is not None)
+        super().__init__(base, query, answering)
         count, k = answering.shape
         cross = np.take_along_axis(query.covariance, answering, axis=1)
         self._among = among = base.covariance.entries(answering, answering)

