@@ -374,10 +374,11 @@ def predict(
         probabilities, means and quantiles. Beyond 5000 new cases draws may be joint only within blocks; a warning says
         so.
     corrected : bool
-        Correct the probabilities ``p`` of two classes for most of TAP's error. Each becomes the ratio of the evidences
-        with and without the new label, both corrected to second order. Draws are not corrected. The attributes of the
-        group say how many were ``corrected``, and by how much the two probabilities of a case missed a sum of one
-        before they were normalised, at most: ``largest_sum_error``.
+        Correct predictions for most of TAP's error. The probability of one of two labels becomes the ratio of the
+        evidences with and without it, both corrected to second order. For counts, levels and measurements the density
+        of the latent value is corrected so, and with it all moments, quantiles and probabilities. Draws are not
+        corrected. The attributes of the group say how many were ``corrected``, and by how much the two probabilities
+        of a case, or the integral of its density, missed one before it was made one, at most: ``largest_sum_error``.
     random_seed : int, numpy.random.Generator or None
         Source of the draws.
     offset : (m,) array_like, optional
@@ -414,12 +415,16 @@ def predict(
     Warns
     -----
     UserWarning
-        If there are too many new cases to draw them jointly, and they are drawn in blocks.
+        If there are too many new cases to draw them jointly, and they are drawn in blocks; or if their probabilities
+        may be off by more than 0.02, and by more than those at the data: see Notes.
     ConvergenceWarning
         If some of the probabilities could not be corrected.
 
     Notes
     -----
+    By TAP, up to 4000 cases, corrections are measured at the few new cases whose latent values are the most skewed. The
+    attribute ``probability_error`` of the group is the scale of the largest errors that follows.
+
     New cases are processed in blocks. Without draws, memory grows only by the results. Draws of f and y take 16 bytes
     each.
 

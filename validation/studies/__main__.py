@@ -27,6 +27,7 @@ from validation.studies import (
     flips,
     leave_one_out,
     perceptron,
+    planar,
     streams,
 )
 from validation.studies.corrected import evidence as corrected_evidence
@@ -45,6 +46,7 @@ STUDIES: tuple[Study, ...] = (
     corrected_tables.STUDY,
     corrected_predictions.STUDY,
     corrected_verdicts.STUDY,
+    planar.STUDY,
     leave_one_out.STUDY,
     calibration.STUDY,
     averages.STUDY,
