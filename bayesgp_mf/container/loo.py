@@ -58,8 +58,8 @@ def loo(
         With pointwise values, for ``az.compare({"a": bgp.loo(a), "b": az.loo(b)})``. The effective number of parameters
         is the sum over cases of log p(t_i | all data) - log p(t_i | the others). At one setting of the hyperparameters
         the attributes of its pointwise values say how many are ``corrected``, and the size of what their sum may be off
-        by, ``sum_error`` in nats: a tenth of what the corrections changed, and what those of the cases that were tried
-        say of the ones that were not. With draws of hyperparameters it also
+        by, ``sum_error`` in nats: a tenth of what the corrections changed, what the corrected evidence leaves, and what
+        those of the cases that were tried say of the ones that were not. With draws of hyperparameters it also
         has Pareto's k of their importance weights without each case, for ``az.plot_khat``.
 
     Raises

@@ -38,6 +38,8 @@ GOOD_PROBABILITY, FAIR_PROBABILITY = 0.02, 0.05
 digit."""
 PROBABILITY_ERROR = "probability_error"
 """Attribute of predictions: what was measured there."""
+LEFT_OF_CORRECTION = 0.15
+"""Share of the correction that it may leave out itself, beside what remains."""
 TIMES_SHIFT, BESIDE_SHIFT = 1.25, 0.002
 """By which the change at a few training inputs becomes the scale of the largest errors: what the correction itself
 leaves, and new cases elsewhere."""
@@ -130,7 +132,9 @@ class Quality:
     @property
     def left_out(self) -> float | None:
         """Size of what the evidence leaves out without its correction, in nats; None where it is not known."""
-        return None if self.correction is None or self.remaining is None else abs(self.correction) + self.remaining
+        if self.correction is None or self.remaining is None:
+            return None
+        return (1.0 + LEFT_OF_CORRECTION) * abs(self.correction) + self.remaining
 
     @property
     def probability_error(self) -> float | None:

@@ -51,6 +51,8 @@ NODES = np.linspace(-7.0, 7.0, 113)
 """Latent values over which is averaged, in standard deviations from the mean."""
 EACH = 4
 """Of which every so many are enough for an average of what is smooth."""
+FEW_LEVELS = np.array([0.1, 0.5, 0.9])
+"""Those by which new cases are chosen."""
 LEVELS = np.array([0.02, 0.1, 0.3, 0.5, 0.7, 0.9, 0.98])
 """Quantiles of a count, about which it is asked how likely fewer are."""
 
@@ -193,15 +195,11 @@ def shift_at(
 
     Notes
     -----
-    Of the new cases those few are asked for whose latent values are the most skewed, times what that does to the
-    probability of a label: its third difference over standard deviations.
+    Of the new cases those few are asked for whose latent values are the most skewed, times what that does to a
+    probability: its third difference over standard deviations.
     """
     mean, variance = latent
-    weight = np.ones(mean.size)
-    if likelihood.is_binary:
-        steps = np.array([[1.5], [0.5], [-0.5], [-1.5]]) * np.sqrt(variance)
-        p = likelihood.predict_proba(mean + prior_mean + steps, np.broadcast_to(variance, steps.shape))
-        weight = np.abs(p[0] - 3.0 * p[1] + 3.0 * p[2] - p[3])
+    weight = _third_difference(likelihood, mean + prior_mean, variance)
     most = PROBES if likelihood.is_binary else DENSITIES
     which = corrected.most_skewed(features(np.arange(mean.size)), latent, weight, most)
     some = likelihood.of_cases(which)
@@ -213,6 +211,27 @@ def shift_at(
         return float(np.max(np.abs(found.p - p)[found.settled])) if found.settled.any() else None
     points = corrected.points(lambda rows: features(which[rows]), few)
     return _change_of_targets(gaussian, Latent.at_points(some, points, prior)) if points.settled.any() else None
+
+
+def _third_difference(likelihood: Likelihood, mean: Array, variance: Array) -> Array:
+    """Return the third difference ``(m,)`` over standard deviations of how likely a label, or at most a number, is.
+
+    It is the largest over some numbers, and one where the likelihood has no such probabilities.
+    """
+    steps = np.array([1.5, 0.5, -0.5, -1.5])[:, None, None] * np.sqrt(variance)
+    at: Array = np.ones((1, mean.size))
+    if not likelihood.is_binary:
+        latent = Latent.gaussian(likelihood, mean, variance)
+        if latent.below(mean) is None:
+            return np.ones(mean.size)
+        spread = np.sqrt(variance) + 1.0
+        at = quantiles(lambda t: np.asarray(latent.below(t)), FEW_LEVELS, mean, spread, whole=likelihood.is_discrete)
+    moved = np.broadcast_to(mean + steps, (4, *at.shape))
+    if likelihood.is_binary:
+        p = likelihood.predict_proba(moved, np.broadcast_to(variance, moved.shape))
+    else:
+        p = np.array([likelihood.predictive_below(at, each, np.broadcast_to(variance, at.shape)) for each in moved])
+    return np.asarray(np.max(np.abs(p[0] - 3.0 * p[1] + 3.0 * p[2] - p[3]), axis=0))
 
 
 def _worst(base: Base) -> NDArray[np.intp]:

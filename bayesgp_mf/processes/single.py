@@ -31,6 +31,7 @@ from bayesgp_mf.processes.paths import TooRoughError, cover, draw_weights, train
 from bayesgp_mf.processes.predictive import Latent
 from bayesgp_mf.processes.probed import (
     ANSWERING,
+    LOOKED_AT,
     PROBES,
     NewCases,
     asks_for_covariance,
@@ -180,7 +181,8 @@ class Posterior(Part):
             return 0.0
         if not len(X) or not is_measured(self.problem, self.solution):
             return None
-        rows = np.unique(np.linspace(0, len(X) - 1, max(PROBES, LOOKED_AT_ENTRIES // self.problem.n)).astype(np.intp))
+        most = LOOKED_AT_ENTRIES // self.problem.n if self.problem.likelihood.is_binary else LOOKED_AT
+        rows = np.unique(np.linspace(0, len(X) - 1, max(PROBES, most)).astype(np.intp))
         some = X[rows]
         mean, variance = self.latent_at(some)
         prior = np.broadcast_to(self._prior_mean(some), mean.shape)
@@ -222,12 +224,19 @@ class Posterior(Part):
 
     @property
     def loo_of_worst(self) -> LeftOut | None:
-        """Leave-one-out densities, corrected where TAP's are farthest off; None where they cannot be."""
+        """Leave-one-out densities, corrected where TAP's are farthest off; None where they cannot be.
+
+        Beside what it knows by itself, their sum may be off by what the corrected evidence leaves.
+        """
         if nothing_to_correct(self.problem):
             return LeftOut(self.loo.log_density, np.zeros(self.problem.n, dtype=bool), 0.0)
         if not is_measured(self.problem, self.solution):
             return None
-        return self._corrected.left_out_of_worst(self.loo.log_density)
+        found, remaining = self._corrected.left_out_of_worst(self.loo.log_density), self.solution.evidence.remaining
+        if remaining is None:  # of a solution that did not go through fit
+            known = second_order(self.problem, self.solution)
+            remaining = 0.0 if known is None else known.remaining
+        return found._replace(error=found.error + remaining)
 
     @property
     def probability_shift(self) -> float | None:
