@@ -36,6 +36,8 @@ Verdict = Literal["good", "fair", "off", "exact", "unsolved", "unknown"]
 GOOD_PROBABILITY, FAIR_PROBABILITY = 0.02, 0.05
 """Up to the first a fit is good: hardly any of it would show in a table. Beyond the second it is off: in the first
 digit."""
+SMALL_EVIDENCE = 0.1
+"""Nats below which the sentence does not speak of what inducing inputs left out."""
 PROBABILITY_ERROR = "probability_error"
 """Attribute of predictions: what was measured there."""
 LEFT_OF_CORRECTION = 0.15
@@ -168,7 +170,7 @@ class Quality:
 
     @property
     def _of_inducing(self) -> str:
-        if (self.inducing_error or 0.0) <= GOOD_EVIDENCE:
+        if (self.inducing_error or 0.0) <= SMALL_EVIDENCE:
             return ""
         return (
             " Inducing inputs that nearly repeat each other were moved or left out: the log evidence may be off by "
