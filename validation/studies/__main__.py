@@ -22,6 +22,7 @@ from validation.studies import (
     calibration,
     class_searches,
     class_streams,
+    covering,
     evidence_map,
     exact_posterior,
     flips,
@@ -58,6 +59,7 @@ STUDIES: tuple[Study, ...] = (
     class_searches.STUDY,
     class_streams.STUDY,
     stress.STUDY,
+    covering.STUDY,
 )
 """In the order of the page; a new one is added here."""
 OUTPUT = Path("reports/validation")
