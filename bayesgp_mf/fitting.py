@@ -17,6 +17,7 @@ from bayesgp_mf.container.stored import describe_likelihood
 from bayesgp_mf.container.write import to_container
 from bayesgp_mf.errors import BoundWarning, ConvergenceWarning, UndefinedQuantityError, warn
 from bayesgp_mf.hyper import HyperName, Prior, Strategy, Target, get_strategy
+from bayesgp_mf.hyper.forecast import warn_before
 from bayesgp_mf.hyper.model import Model
 from bayesgp_mf.hyper.rounds import RECORDS, check_moves
 from bayesgp_mf.hyper.scores import CorrectedScore
@@ -259,6 +260,8 @@ def fit(
     with one_thread_if_small(X.shape[0]):
         if strategy is None:
             points = None if chosen is None else chosen.chosen(X, t, kernel, rng)
+            if points is None:
+                warn_before(kernel, X, t, likelihood, solver, control)
             process = _solve(kernel, X, t, likelihood, solver, replace(control, progress=progress), points)
             found = Tuned(process, np.zeros((chains, draws), dtype=np.intp))
         else:

@@ -12,7 +12,7 @@ from scipy.integrate import cumulative_trapezoid
 
 from bayesgp_mf.errors import ConvergenceError, NotPositiveDefiniteError
 from bayesgp_mf.hyper import Strategy, Target
-from bayesgp_mf.hyper.forecast import warn_if_long
+from bayesgp_mf.hyper.forecast import Forecast, advice_for, warn_before
 from bayesgp_mf.hyper.model import Model
 from bayesgp_mf.hyper.objective import NO_SOLUTION
 from bayesgp_mf.hyper.rounds import choose_on_inducing
@@ -69,7 +69,7 @@ def tune(
         What stands for all cases in the covariances between them.
     """
     if inducing is None:
-        warn_if_long(target, strategy)
+        target = _with_forecast(target, strategy)
     with progress_bar(f"choosing hyperparameters ({strategy.name})", enabled=progress) as advance:
         if inducing is None:
             result = strategy.choose(target, rng, advance)
@@ -112,6 +112,15 @@ def tune(
         node_evidence=None if result.node_evidence is None else result.node_evidence[first],
         log_prior={name: np.array([one[name] for one in each]) for name in each[0]},
     )
+
+
+def _with_forecast(target: Target, strategy: Strategy) -> Target:
+    """Return a target of which it is said how long a strategy will take, and say it now if its first step is long."""
+    points, averages = strategy.solutions(target), strategy.averages
+    given = target.kernel, target.X, target.t, target.likelihood, target.solver, target.control
+    warn_before(*given, name=strategy.name, points=points or 1, averages=averages)
+    advice = advice_for(target.t.size, target.kernel, target.likelihood, target.solver, averages=averages)
+    return replace(target, forecast=Forecast(target.t.size, strategy.name, points, advice))
 
 
 def _spread(result: HyperResult, chains: int, draws: int, rng: np.random.Generator) -> NDArray[np.intp]:

@@ -1,72 +1,142 @@
-"""How long a choice of hyperparameters will take with dense matrices, said before it begins."""
+"""How long a choice of hyperparameters will take, said while there is still time to choose another."""
 
 from __future__ import annotations
 
 import time
-from dataclasses import replace
 
 import numpy as np
 
-from bayesgp_mf.errors import LowRankError, warn
-from bayesgp_mf.hyper.objective import NO_SOLUTION
-from bayesgp_mf.hyper.strategy import Strategy
-from bayesgp_mf.hyper.target import Target
-from bayesgp_mf.inference.assembly import SMALLEST, check_inducing, check_shared_kernel
-from bayesgp_mf.inference.inducing import ROWS, SEARCH
+from bayesgp_mf.errors import warn
+from bayesgp_mf.inference.assembly import check_inducing, check_shared_kernel, expected_rank
+from bayesgp_mf.inference.inducing import ROWS
+from bayesgp_mf.inference.solution import Control
+from bayesgp_mf.inference.solver import Solver
+from bayesgp_mf.kernels import Kernel
+from bayesgp_mf.likelihoods import Likelihood
+from bayesgp_mf.matrices.memory import PEAK, ROOTS, SEARCH_SECONDS, SECONDS_A_CASE
+from bayesgp_mf.types import Array
 
 LONG_SECONDS = 60.0
-"""What takes longer is said before."""
+"""What takes longer is said."""
+FEWEST_SEEN, ENOUGH_SECONDS = 4, 10.0
+"""Points of a search that are seen before anything is said of the others, unless those seen took so long. The first
+takes longer than the others, which are solved from it."""
+FROM = ROWS
+"""Cases from which on a first solution may take minutes, so that what it will be is said before it."""
 INDUCING = 500
 """Inducing cases that are proposed instead."""
-STEPS = 10
-"""Of a solution, about, whatever the form of the matrix; one takes twice the products n^3, or n M^2."""
-TIMED = 500
-"""Cases of which one solution is timed; the time of all of them goes with the cube of their number."""
+SECONDS_A_NUMBER = SECONDS_A_CASE / INDUCING**2
+"""Of a solution, for each case and each pair of columns of the root."""
+DENSE = 0.4
+"""... and of a dense matrix, for as many columns as cases, a part of that."""
+SAID: dict[tuple[str, int], float] = {}
+"""Seconds of the searches of which it was said, by strategy and size: the folds of a cross-validation are alike."""
 
 
-def warn_if_long(target: Target, strategy: Strategy) -> None:
-    """Warn, before any work, if the solutions that a strategy takes will be more than a minute of dense matrices."""
-    n, count = target.t.size, strategy.solutions(target)
-    if n < SMALLEST or count is None:
-        return
-    try:
-        if not target.problem_at(target.model).matrix.is_whole:
+class Forecast:
+    """What a choice of hyperparameters will take, by what its first points took: in processor time of this thread.
+
+    So other work on the same machine does not count.
+
+    Parameters
+    ----------
+    n : int
+        Cases.
+    name : str
+        What the strategy is called.
+    points : int or None
+        How many points it will ask for, about; None if not known, and then nothing is said.
+    advice : str
+        What would take less, in words.
+    """
+
+    def __init__(self, n: int, name: str, points: int | None, advice: str) -> None:
+        self._n, self._name, self._points, self._advice = n, name, points, advice
+        self._began = self._after_first = time.thread_time()
+        self._seen = 0
+
+    def after_point(self) -> None:
+        """Count a point of the search, and warn once it is known that all will take more than a minute."""
+        now = time.thread_time()
+        self._seen += 1
+        if self._seen == 1:
+            self._after_first = now
+        spent = now - self._began
+        if self._points is None or (self._seen < FEWEST_SEEN and spent < ENOUGH_SECONDS):
             return
-        some = _seconds_of_some(target)
-        seconds = (n / TIMED) ** 3 * some
-    except (*NO_SOLUTION, LowRankError):
-        return  # the strategy will say why
-    if count * seconds < LONG_SECONDS:
+        each = spent if self._seen == 1 else (now - self._after_first) / (self._seen - 1)
+        left = each * max(self._points - self._seen, 0)
+        if left < 0.5 * LONG_SECONDS or spent + left < LONG_SECONDS:
+            return
+        _say_once(
+            self._name,
+            self._n,
+            spent + left,
+            f"n = {self._n}: hyper={self._name!r} will take about {_in_words(spent + left)}, some {self._points} "
+            f"solutions of {_in_words(each)} each. {self._advice}",
+        )
+        self._points = None
+
+
+def warn_before(
+    kernel: Kernel,
+    X: Array,
+    t: Array,
+    likelihood: Likelihood,
+    solver: Solver,
+    control: Control,
+    *,
+    name: str = "none",
+    points: int = 1,
+    averages: bool = False,
+) -> None:
+    """Warn, before any work, if a solution will take long, by the rank that is expected of the Gram matrix.
+
+    So many ``points`` are solved by the strategy of a name, which may be one that averages.
+    """
+    n = t.size
+    if n < FROM:
         return
-    warn(
-        f"n = {n}: hyper={strategy.name!r} with the dense matrix will take about {_in_words(count * seconds)}, some "
-        f"{count} solutions of {_in_words(seconds)} each{_instead(target, strategy, count, some)}. A random subset of "
-        "the cases takes less, as the cube of their number. So does a kernel whose Gram matrix is of low rank (smooth, "
-        "with few inputs or long length scales), fewer starts, or hyper='evidence' in place of an average.",
-        UserWarning,
+    with np.errstate(over="ignore", invalid="ignore"):  # of a kernel that overflows, which will be refused
+        rank = expected_rank(kernel, X, t, likelihood, solver=solver, control=control)
+    is_dense = rank == n
+    seconds = SECONDS_A_NUMBER * n * rank**2 * (DENSE if is_dense else 1.0)
+    if seconds < ENOUGH_SECONDS or seconds * points < LONG_SECONDS:
+        return
+    held = "dense matrices" if is_dense else f"a root of about {rank} columns"
+    gib = 8 * (PEAK if is_dense else ROOTS) * n * rank / 2**30
+    _say_once(
+        name,
+        n,
+        seconds * points,
+        f"n = {n} without inducing cases takes {held}, {gib:.0f} GiB with what is made of it, and "
+        f"{points} solution{'s' * (points > 1)} will take about {_in_words(seconds * points)}. "
+        f"{advice_for(n, kernel, likelihood, solver, averages=averages)}",
     )
 
 
-def _instead(target: Target, strategy: Strategy, count: int, some: float) -> str:
-    """Return how long it would take on inducing cases, in words; nothing where they are none for it."""
+def advice_for(n: int, kernel: Kernel, likelihood: Likelihood, solver: Solver, *, averages: bool) -> str:
+    """Return what takes less, in words: a search on inducing cases, where there are such for it, or fewer cases."""
+    words = (
+        "A random subset of the cases takes less, as the cube of their number where the Gram matrix is dense. So does "
+        "a kernel whose Gram matrix is of low rank (smooth, with few inputs or long length scales), fewer starts, or "
+        "hyper='evidence' in place of an average."
+    )
     try:
-        check_shared_kernel(target.kernel)
-        check_inducing(target.likelihood, target.solver)
+        check_shared_kernel(kernel)
+        check_inducing(likelihood, solver)
     except ValueError:
-        return ""
-    rows, whole = min(target.t.size, ROWS), STEPS * target.t.size * INDUCING**2
-    search = count * whole if strategy.averages else count * STEPS * rows * SEARCH**2 + whole
-    return f"; inducing={INDUCING} takes about {_in_words(some * search / (STEPS * TIMED**3))}"
+        return words
+    search = "" if averages else f", and takes about {_in_words(SEARCH_SECONDS + SECONDS_A_CASE * n)}"
+    return f"inducing={INDUCING} works on so many inducing cases{search}. {words}"
 
 
-def _seconds_of_some(target: Target) -> float:
-    """Return the seconds that one solution of some of the cases takes."""
-    some = np.random.default_rng(0).choice(target.t.size, TIMED, replace=False)
-    control = replace(target.control, throw=False, gram="dense")
-    fewer = replace(target.of_cases(some), control=control)
-    began = time.perf_counter()
-    fewer.solver.solve(fewer.problem_at(fewer.model), control)  # whose likelihood is of these cases
-    return time.perf_counter() - began
+def _say_once(name: str, n: int, seconds: float, text: str) -> None:
+    """Warn, unless it was said of a search alike that takes at least half as long."""
+    alike = name, n.bit_length()
+    if seconds > 2.0 * SAID.get(alike, 0.0):
+        SAID[alike] = seconds
+        warn(text, UserWarning)
 
 
 def _in_words(seconds: float) -> str:

@@ -124,6 +124,17 @@ class Objective:
             return bool(np.all(t * (solved.problem.matrix @ alpha) > 0))
         return bool(np.all(np.argmax(class_gram(solved.problem).times(alpha), axis=1) == t))
 
+    def leave_one_out(self, log_free: Array) -> Array:
+        """Return the log predictive density ``(n,)`` of each target given the others, where there is a solution.
+
+        Raises
+        ------
+        UndefinedQuantityError
+            If the method has none.
+        """
+        solved = self._solve(log_free)
+        return self.target.solver.leave_one_out(solved.problem, solved.solution).log_density
+
     def says_nothing(self, log_free: Array) -> bool:
         """Return whether the prior variances are so small that no target can move a latent value within them."""
         target = self.target
@@ -185,6 +196,8 @@ class Objective:
             self.forget()
         else:
             self._any_solved = True
+        if self.target.forecast is not None:
+            self.target.forecast.after_point()
 
     def _gradient(self, solved: _Solved, log_free: Array) -> Array:
         """Return the gradient ``(p,)``, or raise one of `NO_SOLUTION`."""

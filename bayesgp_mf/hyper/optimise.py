@@ -3,23 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
 import numpy as np
 from scipy.optimize import minimize
 
-from bayesgp_mf.errors import BoundWarning, ConvergenceError, ConvergenceWarning, warn
+from bayesgp_mf.errors import BoundWarning, ConvergenceError, ConvergenceWarning, UndefinedQuantityError, warn
 from bayesgp_mf.hyper.objective import Objective
+from bayesgp_mf.hyper.starts import further_starts
 from bayesgp_mf.hyper.target import Target
 from bayesgp_mf.inference.assembly import SMALLEST
 from bayesgp_mf.types import Array
 
-START_SPREAD = 1.0
-"""Standard deviation of the log parameters of the further starts around the first one."""
 MAX_ITERATIONS = 200
 GAIN = 1e-5
 """In nats; an iteration that gains less is the last. Along the length scale of an idle input many would follow."""
+GAIN_BELOW = 1e-3
+"""Likewise, of a descent that is still below the end of another one. Most go to the same end, and need not be as near
+to it once more; where it goes on to a higher one, it does not gain so little before."""
 GAIN_ON_INDUCING = 5e-6
 """Likewise, for each case, on inducing cases, which are a random choice that moves the log evidence by more."""
 FIRST_STEP = 0.5
@@ -28,6 +30,8 @@ one as long as the slope, to the bounds, where the matrix is dense and a solutio
 FLAT = 1e-5
 """In nats; a slope below this in every log parameter is none."""
 ENOUGH = "the last iteration gained less than {:.0e} nats"
+SAME = 0.1
+"""In nats: leave-one-out log densities that differ by less are of the same predictions."""
 BEYOND = 0.1
 """How far beyond a bound, in the logarithm, the prior variances are looked at."""
 AT_BOUND = 1e-9
@@ -60,6 +64,9 @@ class Run:
         Whether it ended at a maximum or a bound.
     seen : list of (array, float, array)
         The points that had a solution, with the objective and its gradient there.
+    apart : float
+        Of one that ended more than a nat below the best of several: by how many nats its leave-one-out log density of a
+        case differs from that at the best end, at most. 0 of the others.
     """
 
     start: Array
@@ -71,6 +78,7 @@ class Run:
     message: str
     success: bool
     seen: list[Seen] = field(default_factory=list, repr=False)
+    apart: float = 0.0
 
 
 def usual_solutions(parameters: int, starts: int) -> int:
@@ -81,22 +89,32 @@ def usual_solutions(parameters: int, starts: int) -> int:
 def maximise(
     objective: Objective, *, starts: int, rng: np.random.Generator, advance: Callable[[str], None]
 ) -> tuple[Run, list[Run]]:
-    """Return the descent that ended highest, and all of them; all but the first start at random around the target's.
+    """Return the descent that ended highest, and all of them, from where the target starts and from `further_starts`.
 
     Without any solution there is a ConvergenceError. What is warned of is that a parameter of the result sits at a
-    bound, that the best descent did not end at a maximum, that the inner solver failed on the way, or that it found
-    nothing at one of the starts, where there is no descent then.
+    bound, that the best descent did not end at a maximum, that others ended at lower ones with other predictions, that
+    the inner solver failed on the way, or that it found nothing at one of the starts, where there is no descent then.
     """
-    first = objective.target.start
-    runs = []
-    for k in range(starts):
-        start = first if k == 0 else first + START_SPREAD * rng.standard_normal(first.size)
-        runs.append(descend(objective, start, advance))
+    runs = [descend(objective, objective.target.start, advance)]
+    for start in further_starts(objective, starts - 1, rng):
+        runs.append(descend(objective, start, advance, max(run.value for run in runs)))
     best = max(runs, key=lambda run: run.value)
     if not np.isfinite(best.value):
         raise no_solution(objective, f"any of {starts} starting points")
-    _warn(objective, best, sum(not np.isfinite(run.value) for run in runs), starts)
+    runs = [replace(run, apart=_apart(objective, run, best)) for run in runs]
+    _warn(objective, best, runs)
     return best, runs
+
+
+def _apart(objective: Objective, run: Run, best: Run) -> float:
+    """Return `Run.apart`; infinity where the method has no leave-one-out predictions."""
+    if not 1.0 < best.value - run.value < np.inf:
+        return 0.0
+    try:
+        here, there = (objective.leave_one_out(end) for end in (run.end, best.end))
+    except UndefinedQuantityError:
+        return np.inf
+    return float(np.max(np.abs(here - there)))
 
 
 def no_solution(objective: Objective, where: str) -> ConvergenceError:
@@ -107,8 +125,11 @@ def no_solution(objective: Objective, where: str) -> ConvergenceError:
     )
 
 
-def descend(objective: Objective, start: Array, advance: Callable[[str], None]) -> Run:
-    """Return one descent, of the negative objective, from a point ``(p,)`` or the nearest one within the bounds."""
+def descend(objective: Objective, start: Array, advance: Callable[[str], None], reached: float = -np.inf) -> Run:
+    """Return one descent, of the negative objective, from a point ``(p,)`` or the nearest one within the bounds.
+
+    What others have ``reached`` is not looked for as closely once more.
+    """
     objective.forget()
     target = objective.target
     return uphill(
@@ -118,6 +139,7 @@ def descend(objective: Objective, start: Array, advance: Callable[[str], None]) 
         gain=GAIN if target.inducing is None else GAIN_ON_INDUCING * target.t.size,
         first_step=FIRST_STEP if target.t.size >= SMALLEST else np.inf,
         advance=lambda value: advance(f"{objective.score.noun} {value:.3f}"),
+        reached=reached,
     )
 
 
@@ -130,6 +152,7 @@ def uphill(
     first_step: float,
     advance: Callable[[float], None] = lambda _: None,
     most: int = MAX_ITERATIONS,
+    reached: float = -np.inf,
 ) -> Run:
     """Return a search by L-BFGS-B for the highest value of a function, which is None where it is not known.
 
@@ -149,6 +172,8 @@ def uphill(
         Is called with the value after each iteration.
     most : int
         Iterations.
+    reached : float
+        Value that is known elsewhere: below it, an iteration that gains less than `GAIN_BELOW` is the last, too.
     """
     trace: list[float] = []
     first = function(start)
@@ -180,8 +205,14 @@ def uphill(
     def after_iteration(intermediate_result: object) -> None:
         trace.append(-unit * float(intermediate_result.fun))  # type: ignore[attr-defined]
         advance(trace[-1])
-        if len(trace) > 1 and trace[-1] - trace[-2] < gain:
+        if gained_enough():
             raise StopIteration
+
+    def least() -> float:
+        return max(gain, GAIN_BELOW) if trace[-1] < reached else gain
+
+    def gained_enough() -> bool:
+        return len(trace) > 1 and trace[-1] - trace[-2] < least()
 
     found = minimize(
         negative,
@@ -192,7 +223,7 @@ def uphill(
         callback=after_iteration,
         options={"maxiter": most, "ftol": 0.0, "gtol": FLAT / unit},
     )
-    stopped = len(trace) > 1 and trace[-1] - trace[-2] < gain
+    stopped = gained_enough()
     return Run(
         start=start,
         end=end,
@@ -200,13 +231,13 @@ def uphill(
         trace=np.array(trace),
         n_evaluations=len(known),
         n_failures=sum(answer is None for answer in known.values()),
-        message=ENOUGH.format(gain) if stopped else str(found.message),
+        message=ENOUGH.format(least()) if stopped else str(found.message),
         success=stopped or bool(found.success),
         seen=[(np.frombuffer(x), *answer) for x, answer in known.items() if answer is not None],
     )
 
 
-def _warn(objective: Objective, best: Run, lost: int, starts: int) -> None:
+def _warn(objective: Objective, best: Run, runs: list[Run]) -> None:
     search, reason = f"the search for the highest {objective.score.noun}", objective.last_failure
     without, messages = "of the search the equations had no solution", list[str]()
     of_bounds = describe_bounds(objective, best.end)
@@ -223,11 +254,26 @@ def _warn(objective: Objective, best: Run, lost: int, starts: int) -> None:
     if best.n_failures:
         which = f"at {best.n_failures} of {best.n_evaluations} points"
         messages.append(f"{which} {without}; the search turned back there. The last reason: {reason}")
+    lost = sum(not np.isfinite(run.value) for run in runs)
     if lost:
-        which = f"at {lost} of {starts} starts"
+        which = f"at {lost} of {len(runs)} starts"
         messages.append(f"{which} {without}; it went on from the others. The last reason: {reason}")
+    others = [run for run in runs if run.apart > SAME]
+    if others:
+        ends = "; ".join(_described(objective.target, run) for run in sorted(others, key=lambda run: -run.value))
+        messages.append(
+            f"{search} from {len(runs)} starts ended at {_described(objective.target, best)}, but from {len(others)} "
+            f"of them more than a nat lower, where predictions differ: {ends}. There are several maxima, and perhaps "
+            "one that is higher still. Take more starts, such as hyper.Evidence(starts=10), start nearer to what you "
+            "expect, or say by priors what is likely."
+        )
     for text in messages:
         warn(text, ConvergenceWarning)
+
+
+def _described(target: Target, run: Run) -> str:
+    found = (f"{name} = {np.exp(value):.3g}" for name, value in zip(target.names, run.end, strict=True))
+    return f"{run.value:.2f} ({', '.join(found)})"
 
 
 def outward_of(target: Target, end: Array) -> Array:

@@ -159,6 +159,7 @@ def record_of_search(target: Target, best: Run, runs: list[Run], score_name: str
         score_name: (("start",), np.array([run.value for run in runs]) - log_prior),
         "hyper_n_evaluations": (("start",), np.array([run.n_evaluations for run in runs])),
         "hyper_n_failures": (("start",), np.array([run.n_failures for run in runs])),
+        "hyper_end_apart": (("start",), np.array([run.apart for run in runs])),
         "hyper_trace": (("iteration",), best.trace),
         "hyper_bound": (("hyper",), outward_of(target, best.end)),
     }

@@ -174,7 +174,10 @@ class Strategy(ABC):
         """Return the model, or models, that the data speak for: kernels with their likelihoods."""
 
     def solutions(self, target: Target) -> int | None:
-        """Return how many solutions it will take, about, for a warning before a long choice; None if not known."""
+        """Return how many solutions it will take, about, with those of the posteriors that it averages over.
+
+        A long choice is warned of by this. None if it is not known.
+        """
         return None
 
     def with_starts(self, starts: int) -> Self:

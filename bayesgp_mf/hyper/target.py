@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from bayesgp_mf.errors import NotPositiveDefiniteError
+from bayesgp_mf.hyper.forecast import Forecast
 from bayesgp_mf.hyper.model import Model, public_names
 from bayesgp_mf.hyper.priors import Around, Prior, as_prior
 from bayesgp_mf.inference.assembly import assemble, assemble_inducing
@@ -68,6 +69,8 @@ class Target:
     origin : Model, optional
         Around whose parameters a parameter without bounds moves, if not around those of this one: where a search
         began that this one goes on with.
+    forecast : Forecast, optional
+        Of how long the choice takes, which counts the points that are asked for.
 
     Attributes
     ----------
@@ -97,6 +100,7 @@ class Target:
     inducing: Array | None = None
     settings: int = 1
     origin: Model | None = None
+    forecast: Forecast | None = field(default=None, repr=False)
     model: Model = field(init=False)
     names: tuple[str, ...] = field(init=False)
     start: Array = field(init=False)
@@ -166,6 +170,14 @@ class Target:
         return self._owners[self._free]
 
     @property
+    def spans(self) -> tuple[Array, Array]:
+        """Logarithms ``(p,)`` of a short and a long value of each free length scale; NaN of what is none."""
+        spans = self.kernel.spans(self.X)
+        which = np.isin(self.owners, list(spans))
+        short, long = (self.model.replace(**{name: span[end] for name, span in spans.items()}) for end in (0, 1))
+        return np.where(which, self.free_logarithms(short), np.nan), np.where(which, self.free_logarithms(long), np.nan)
+
+    @property
     def free_of_likelihood(self) -> dict[str, str]:
         """Free parameters of the likelihood: the name of each in the likelihood, by that in the model."""
         return {name: own for name, own in self.model.named.items() if name in self.names}
@@ -224,6 +236,7 @@ class Target:
         """Return the same target, which remembers the last Gram matrix so far, and on its own from here."""
         twin = copy(self)
         object.__setattr__(twin, "_pivots", [*self._pivots])
+        object.__setattr__(twin, "forecast", None)  # several points at a time tell nothing of how long one takes
         return twin
 
     def of_cases(self, rows: NDArray[np.intp] | slice) -> Target:

@@ -28,6 +28,9 @@ LARGEST = {"auto": 3, "low_rank": 2}
 """The largest rank is n over this; above the first it hardly pays, and above the second not at all."""
 ACCURACY = 1e-6
 """In nats: how far what a root leaves out may move a log evidence (`matrices.low_rank`)."""
+PART, GROWN = 2000, 2.0
+"""Cases by which it is known before what rank will be found, and by how much it grows with many times as many: of a
+Gaussian kernel of three inputs from 2000 to 200,000."""
 DIAGONAL_BLOCK = 32
 """Cases whose covariances are asked for at once where only the variances are wanted."""
 
@@ -82,6 +85,20 @@ def assemble(
             raise LowRankError(f"Control(gram='low_rank') is not possible: {reason}; use Control(gram='auto').")
     _check_memory_of_dense(t, likelihood, reason)
     return Problem(kernel.gram(X), t, likelihood, covariance=is_built_in(kernel))
+
+
+def expected_rank(
+    kernel: Kernel, X: Array, t: Array, likelihood: Likelihood, *, solver: Solver, control: Control
+) -> int:
+    """Return how many columns the root of many cases will have, about, by that of a part of them; n if it is dense."""
+    n = int(X.shape[0])
+    if control.gram == "dense" or _needs_dense(kernel, X, t, likelihood, solver):
+        return n
+    some = np.random.default_rng(0).choice(n, min(PART, n), replace=False)
+    tolerance = 2.0 * ACCURACY / _curvature(likelihood, t) * some.size / n
+    gram = pivoted_cholesky(kernel_entries(kernel, X[some]), kernel.diag(X[some]), tolerance, some.size)
+    rank = n if gram is None else int(GROWN * gram.rank)
+    return rank if rank <= min(n // LARGEST["auto"], largest_rank(n)) else n
 
 
 def assemble_inducing(

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from bayesgp_mf import kernels  # whose sums, products and powers are kernels: looked up when they are made
-from bayesgp_mf.kernels.values import as_columns, check_entries, positions, positive
+from bayesgp_mf.kernels.values import Span, as_columns, check_entries, positions, positive
 from bayesgp_mf.matrices.blocks import blocks
 from bayesgp_mf.notebook import as_html, in_words
 from bayesgp_mf.types import Array
@@ -178,6 +178,14 @@ class Kernel(abc.ABC):
         by this, so that no group is without one: what other groups say tells nothing of it.
         """
         return [columns for part in self.parts for columns in part.groupings(width)]
+
+    def spans(self, X: Array) -> dict[str, Span]:
+        """Return the length scales, by name, with a short and a long one that inputs ``X (n, d)`` speak of.
+
+        A search for hyperparameters begins between them. By default there are none, and it begins around the values
+        that it is given.
+        """
+        return {}
 
     def _with_parts(self, change: Callable[[Kernel], Kernel]) -> Self:
         """Return the kernel with others in place of those that it is made of: itself, if nothing changes."""

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from bayesgp_mf.kernels.base import Kernel, check_names, drop_outdated, refuse_class
+from bayesgp_mf.kernels.values import Span
 from bayesgp_mf.types import Array
 
 DEEPEST = 100
@@ -38,6 +39,11 @@ class Combination(Kernel):
         """The priors of all kernels below, under the full names of their parameters."""
         labelled = self._labelled().items()
         return {f"{label}_{name}": prior for label, kernel in labelled for name, prior in kernel.priors.items()}
+
+    def spans(self, X: Array) -> dict[str, Span]:
+        """Return those of all kernels below, under the full names of the length scales."""
+        labelled = self._labelled().items()
+        return {f"{label}_{name}": span for label, kernel in labelled for name, span in kernel.spans(X).items()}
 
     def replace(self, **params: ArrayLike) -> Self:
         """Return the kernel with some parameters changed; unknown names raise ValueError."""
@@ -294,6 +300,10 @@ class Power(Entrywise):
     def priors(self) -> dict[str, Any]:
         """The priors of the kernel that is raised."""
         return self.kernel.priors
+
+    def spans(self, X: Array) -> dict[str, Span]:
+        """Return those of the kernel that is raised."""
+        return self.kernel.spans(X)
 
     @property
     def parts(self) -> tuple[Kernel, ...]:

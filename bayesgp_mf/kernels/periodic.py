@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 
 from bayesgp_mf.kernels.base import Homogeneous
 from bayesgp_mf.kernels.stationary import Gaussian
-from bayesgp_mf.kernels.values import Columns, check_columns, chosen, chosen_pair, put_back, reduce_like
+from bayesgp_mf.kernels.values import Columns, Span, check_columns, chosen, chosen_pair, put_back, reduce_like
 from bayesgp_mf.types import Array
 
 
@@ -65,6 +65,11 @@ class Periodic(Homogeneous):
     def _gaussian(self, width: int) -> Gaussian:
         """Return the kernel between points on circles, cosines of all inputs first."""
         return Gaussian(np.tile(np.broadcast_to(self.params["lengthscale"], width), 2), self.params["variance"])
+
+    def spans(self, X: Array) -> dict[str, Span]:
+        """Return the span of distances on the circle, a tenth of its radius to its diameter, whatever the inputs."""
+        radii = np.ones(self.params["lengthscale"].shape)
+        return {"lengthscale": (0.1 * radii, 2.0 * radii)}
 
     def gram(self, X: Array) -> Array:
         """Return the covariances ``(n, n)``; exactly symmetric, with ``variance`` on the diagonal."""

@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike
 from scipy.spatial.distance import cdist, pdist, squareform
 
 from bayesgp_mf.kernels.base import Homogeneous, drop_outdated
-from bayesgp_mf.kernels.values import Columns, check_columns, chosen, chosen_pair, put_back, reduce_like
+from bayesgp_mf.kernels.values import Columns, Span, check_columns, chosen, chosen_pair, put_back, reduce_like, span
 from bayesgp_mf.matrices.blocks import blocks
 from bayesgp_mf.notebook import curve
 from bayesgp_mf.types import Array
@@ -84,6 +84,12 @@ class Stationary(Homogeneous):
         lengthscale = self.params["lengthscale"]
         check_columns("lengthscale", lengthscale, X)
         return X / lengthscale
+
+    def spans(self, X: Array) -> dict[str, Span]:
+        """Return from a tenth of the median distance of two cases to the largest, in the columns that it sees."""
+        X = chosen(self.columns, X)
+        check_columns("lengthscale", self.params["lengthscale"], X)
+        return {"lengthscale": span(self.params["lengthscale"], X)}
 
     def gram(self, X: Array) -> Array:
         """Return the covariances ``(n, n)``; exactly symmetric, with ``variance`` on the diagonal."""

@@ -8,6 +8,7 @@ from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy.spatial.distance import pdist
 
 from bayesgp_mf.types import Array
 
@@ -113,6 +114,39 @@ def chosen_pair(columns: Columns, A: Array, B: Array) -> tuple[Array, Array]:
     """Return the same of two arrays; they stay one, if they are one."""
     left = chosen(columns, A)
     return left, left if B is A else chosen(columns, B)
+
+
+Span: TypeAlias = tuple[Array, Array]
+"""A short and a long value of a parameter, in its shape."""
+
+MEASURED = 300
+"""Cases between which distances are measured."""
+SHORT = 0.1
+"""The shortest length scale to begin with, over the median distance; the longest is the largest distance."""
+
+
+def span(lengthscale: Array, X: Array) -> Span:
+    """Return the length scales that the distances between inputs ``(n, d)`` span, in the shape of ``lengthscale``.
+
+    Where there is one for each input, the distances are those in units of its own spread. A length scale on which
+    nothing hangs, since its input is constant, stays as it is.
+    """
+    some = X[:: -(-X.shape[0] // MEASURED)]
+    away = some - some[0]
+    size = np.max(np.abs(away), axis=0, initial=0.0)  # first, so that no square overflows
+    units = size if lengthscale.ndim else np.full(size.shape, np.max(size, initial=0.0))
+    moves = units > 0.0
+    if not moves.any():
+        return lengthscale, lengthscale
+    away[:, moves] /= units[moves]
+    if lengthscale.ndim:
+        spread = away[:, moves].std(axis=0)
+        away[:, moves], units[moves] = away[:, moves] / spread, units[moves] * spread
+    distances = pdist(away)
+    usual, largest = np.median(distances[distances > 0.0]), np.max(distances)
+    where, unit = (moves, units) if lengthscale.ndim else (True, units[0])
+    short, long = (np.where(where, length * unit, lengthscale) for length in (SHORT * usual, largest))
+    return short, long
 
 
 def put_back(columns: Columns, gradient: Array, X: Array) -> Array:

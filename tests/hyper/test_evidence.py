@@ -193,7 +193,8 @@ def test_a_search_with_priors_is_compared_at_its_own_end():
         X = rng.uniform(-3.0, 3.0, (30, 1))
         y = np.sin(3.0 * X[:, 0]) + 0.3 * rng.standard_normal(30) > 0  # of a shorter length scale than the prior's
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", bgp.BoundWarning)
+            for kind in (bgp.BoundWarning, bgp.ConvergenceWarning):  # at a bound; starts that disagree
+                warnings.simplefilter("ignore", kind)
             kernel = bgp.kernels.Gaussian(1.0, 10.0)
             idata = bgp.fit(X, y, kernel, hyper="evidence", priors=priors, draws=1, random_seed=seed)
         fit = get_group(idata, "fit")

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import warnings
-
 import numpy as np
 import pytest
 
 import bayesgp_mf as bgp
 from bayesgp_mf.hyper import (
     HYPER,
-    Evidence,
     EvidenceScore,
-    HybridMonteCarlo,
     HyperResult,
     LogNormal,
     LooScore,
@@ -21,7 +17,6 @@ from bayesgp_mf.hyper import (
     Surrogate,
     Target,
 )
-from bayesgp_mf.hyper.forecast import warn_if_long
 from bayesgp_mf.hyper.optimise import descend, maximise
 from bayesgp_mf.hyper.scores import KNOWN_IN_SEARCH
 from bayesgp_mf.likelihoods.softmax_tilted import tilted
@@ -240,39 +235,6 @@ def test_a_prior_that_excludes_the_start_is_no_failure_of_the_solver():
         HYPER["evidence"].choose(target, np.random.default_rng(0), ignore)
 
 
-class Slow(Quadratic):
-    """A method of which every solution takes as long as is said."""
-
-    def __init__(self, clock, seconds):
-        self.clock, self.seconds = clock, seconds
-
-    def solve(self, problem, control=bgp.Control(), start=None):
-        self.clock.append(self.clock[-1] + self.seconds)
-
-
-@pytest.mark.parametrize(
-    ("seconds", "told"),
-    [(0.05, "about 5 minutes, some 800 solutions of 0.4 seconds each. A random subset"), (0.005, None)],
-)
-def test_a_long_search_is_told_before(monkeypatch, seconds, told):
-    clock = [0.0]
-    monkeypatch.setattr("time.perf_counter", lambda: clock[-1])
-    kernel = bgp.kernels.Gaussian(1.0) + bgp.kernels.White(0.1)  # which has no root of low rank
-
-    class Many:
-        name = "many"
-
-        def solutions(self, target):
-            return 800
-
-    X = np.random.default_rng(0).standard_normal((1000, 2))
-    target = Target(X, np.sign(X[:, 0]), bgp.Probit(), kernel, Slow(clock, seconds))
-    with warnings.catch_warnings(record=True) as said:
-        warnings.simplefilter("always")
-        warn_if_long(target, Many())
-    assert [told in str(each.message) for each in said] == ([] if told is None else [True])
-
-
 class Counting(Quadratic):
     """Counts its solutions."""
 
@@ -290,35 +252,3 @@ def test_strategies_say_how_many_solutions_they_take(name):
     target = known_target(solver=Counting(), priors=priors)
     HYPER[name].choose(target, np.random.default_rng(0), ignore)
     assert 0.3 < target.solver.solutions / HYPER[name].solutions(target) < 3.0
-
-
-EVERY = np.random.default_rng(3).standard_normal((60, 2))
-OF_EACH_CASE = {
-    "offset": (bgp.Poisson(), {"offset": EVERY[:, 1]}),
-    "weights": (bgp.Poisson(), {"weights": np.arange(60) % 3 + 0.5}),
-    "both": (bgp.NegativeBinomial(2.0), {"offset": EVERY[:, 1], "weights": np.arange(60) % 3 + 0.5}),
-    "noise": (bgp.likelihoods.Gaussian(np.linspace(0.1, 1.0, 60)), {}),
-    "trials": (bgp.Binomial(np.arange(60) % 4 + 3), {}),
-}
-
-
-@pytest.mark.parametrize(
-    ("fact", "hyper"),
-    [*((fact, "evidence") for fact in OF_EACH_CASE), *(("both", name) for name in ("loo", "integrate", "hmc"))],
-)
-def test_the_time_of_a_long_search_is_known_where_cases_differ(monkeypatch, fact, hyper):
-    """Some of the cases are timed, with their own offsets, weights, noise and trials."""
-    for name, value in (("SMALLEST", 60), ("TIMED", 20), ("LONG_SECONDS", 0.0)):
-        monkeypatch.setattr(f"bayesgp_mf.hyper.forecast.{name}", value)
-    likelihood, facts = OF_EACH_CASE[fact]
-    kernel = bgp.kernels.Matern32(1.0) + bgp.kernels.White(0.1)
-    options = {"evidence": Evidence(starts=1), "hmc": HybridMonteCarlo(iterations=6, leapfrog_steps=2)}
-    with warnings.catch_warnings(record=True) as found:
-        warnings.simplefilter("always")
-        idata = bgp.fit(
-            EVERY, np.arange(60) % 3, kernel, likelihood, hyper=options.get(hyper, hyper),
-            bounds={"matern32_lengthscale": (0.5, 2.0), "matern32_variance": (0.5, 2.0)}, fixed=["white_variance"],
-            draws=8, chains=1, random_seed=0, progress=False, **facts,
-        )  # fmt: skip
-    assert any(str(each.message).startswith("n = 60: ") and "will take about" in str(each.message) for each in found)
-    assert np.isfinite(idata["fit"]["log_evidence"]).all()

@@ -29,6 +29,7 @@ from validation.studies import (
     leave_one_out,
     perceptron,
     planar,
+    starts,
     streams,
 )
 from validation.studies.corrected import evidence as corrected_evidence
@@ -56,6 +57,7 @@ STUDIES: tuple[Study, ...] = (
     streams.STUDY,
     against_nuts.STUDY,
     robust.STUDY,
+    starts.STUDY,
     class_searches.STUDY,
     class_streams.STUDY,
     stress.STUDY,

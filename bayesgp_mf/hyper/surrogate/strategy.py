@@ -258,9 +258,9 @@ class Surrogate(Strategy):
         return score_of_evidence(known, corrected=self.corrected)
 
     def solutions(self, target: Target) -> int:
-        """Return how many solutions it will take, about: the search, the points to learn from, the nodes."""
+        """Return how many solutions it will take, about: the search, the points to learn from, nodes, posteriors."""
         p = target.start.size
-        return usual_solutions(p, 1) + self._training(p) + self.nodes
+        return usual_solutions(p, 1) + self._training(p) + 2 * self.nodes
 
     def choose(self, target: Target, rng: np.random.Generator, advance: Advance) -> HyperResult:
         """Learn, draw nodes, and weigh them.
