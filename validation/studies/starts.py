@@ -97,8 +97,9 @@ def drawn(number: int) -> Target:
 
 
 def insured(fold: int, first: float) -> Target:
-    """Return nine tenths of Insurance, and a search that begins at a length scale."""
-    X = np.stack(np.meshgrid(np.arange(4), np.arange(4), np.arange(4), indexing="ij"), axis=-1).reshape(-1, 3)
+    """Return nine tenths of Insurance, each code as columns of zeros and ones, and a search from a length scale."""
+    codes = np.indices((4, 4, 4)).reshape(3, -1)
+    X = np.concatenate([code[:, None] == np.arange(4) for code in codes], axis=1).astype(float)
     X = (X - X.mean(axis=0)) / X.std(axis=0)
     kept = np.random.default_rng(SEED).permutation(64) % FOLDS != fold
     likelihood = by_case(likelihoods.Poisson(), np.log(np.ravel(HOLDERS)[kept]), None)
