@@ -72,7 +72,7 @@ class Evidence(_Search):
     Parameters
     ----------
     starts : int
-        Descents; all but the first start at random around the kernel.
+        Descents; the first starts at the kernel, the others at length scales that span the distances in the data.
     method : str or Solver, optional
         The method by whose evidence it chooses, if not that of the fit.
     corrected : bool
@@ -117,7 +117,7 @@ class LeaveOneOut(_Search):
     Parameters
     ----------
     starts : int
-        Descents; all but the first start at random around the kernel.
+        Descents; the first starts at the kernel, the others at length scales that span the distances in the data.
     method : str or Solver, optional
         The method whose densities it goes by, if not that of the fit.
 
