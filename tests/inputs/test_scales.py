@@ -105,7 +105,9 @@ def test_a_search_that_left_such_a_scale_is_forgiven():
     assert len(said(RAW, Gaussian(0.1), Gaussian(0.2))) == 1
 
 
-@pytest.mark.parametrize("options", [{}, SOFTMAX, {"hyper": "evidence"}], ids=["fixed", "several classes", "searched"])
+@pytest.mark.parametrize(
+    "options", [{}, SOFTMAX, {"hyper": bgp.hyper.Evidence(starts=1)}], ids=["fixed", "several classes", "searched"]
+)
 def test_fit_warns_at_the_line_that_called_it(options):
     with pytest.warns(UserWarning, match=r"so far apart that 12 of 12 cases") as caught:
         quick(X=1e4 * X, **options)
