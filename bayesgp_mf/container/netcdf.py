@@ -10,12 +10,13 @@ import sys
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
+from typing import Literal
 
 import xarray as xr
 
 from bayesgp_mf.matrices.memory import available_bytes, mapped_bytes
 
-ENGINE = "h5netcdf"
+ENGINE: Literal["h5netcdf"] = "h5netcdf"
 """Which both generations of ArviZ have."""
 LARGEST_RATIO = 1032
 """Bytes that the compression of HDF5 can make of one."""
