@@ -101,6 +101,8 @@ class Quality:
         How far probabilities of the latest predictions may be off; None where there are none, or it is not known.
     loo_error : float or None
         What the sum of leave-one-out densities may be off by in `loo`, in nats; None where it was not computed.
+    misfit : str
+        What is wrong with the model, by `diagnostics.misfit`; empty if nothing was found, or it was not looked for.
     pareto_k : float or None
         Of the draws weighed by the exact posterior; None where it was not computed.
     labels : bool
@@ -126,6 +128,7 @@ class Quality:
     averaged: bool = False
     new_probability_error: float | None = None
     loo_error: float | None = None
+    misfit: str = ""
     pareto_k: float | None = None
     in_parts: bool = False
     labels: bool = True
@@ -249,7 +252,7 @@ class Quality:
         rows = self.rows()
         width, wide = (max(len(row[k]) for row in rows) for k in (0, 1))
         lines = [f"{name:{width}}  {value:>{wide}}  {unit}".rstrip() for name, value, unit in rows]
-        return "\n".join([*lines, self.sentence])
+        return "\n".join([*lines, self.sentence, *([self.misfit] if self.misfit else [])])
 
     def rows(self) -> list[tuple[str, str, str]]:
         """Return what is known as names, numbers and units in words."""

@@ -16,6 +16,7 @@ from bayesgp_mf.container.layout import CASES, SAMPLE_DIMS
 from bayesgp_mf.container.quality import PROBABILITY_ERROR, Quality, quality_of_fit
 from bayesgp_mf.container.read import fit_group, from_container, has_random_kernels
 from bayesgp_mf.container.write import check_has_cases, is_in_parts
+from bayesgp_mf.diagnostics.misfit import misfit
 from bayesgp_mf.hyper.pareto import FEWEST_WEIGHTS, LARGEST_K, largest_k, smooth
 from bayesgp_mf.types import Array
 
@@ -281,7 +282,7 @@ def quality(idata: Container) -> Quality:
     found = replace(
         quality_of_fit(fit, fit.sizes["obs_id"]),
         new_probability_error=predicted.get(PROBABILITY_ERROR),
-        loo_error=_loo_error(idata),
+        **_of_leaving_out(idata),
     )
     if "sample_stats" not in group_names(idata) or has_random_kernels(fit):
         return found
@@ -294,13 +295,13 @@ def quality(idata: Container) -> Quality:
     return replace(found, pareto_k=importance(idata).pareto_k)
 
 
-def _loo_error(idata: Container) -> float | None:
-    """Return what the sum of leave-one-out densities may be off by; None if it is not known."""
+def _of_leaving_out(idata: Container) -> dict[str, Any]:
+    """Return what the sum of leave-one-out densities may be off by, and what they say of the model, if it is known."""
     try:
         of_worst = from_container(idata).loo_of_worst
-    except ValueError:  # the container does not hold the kernel, the likelihood or the method
-        return None
-    return None if of_worst is None else of_worst.error
+        return {"loo_error": None if of_worst is None else of_worst.error, "misfit": misfit(idata).sentence}
+    except ValueError:  # the container does not hold the kernel, the likelihood or the method, or nothing is left out
+        return {}
 
 
 def mean_and_error(draws: xr.DataArray) -> tuple[Array, Array, Array]:

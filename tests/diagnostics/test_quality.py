@@ -263,3 +263,17 @@ def test_a_count_that_decides_alone_is_judged_by_what_its_gaussian_gets_wrong(li
     if variance < 0.1:  # the control: hardly anything differs there
         assert found.verdict == "good"
         assert found.probability_error < 0.003
+
+
+def test_a_good_approximation_to_a_model_that_misfits_says_so():
+    rng = np.random.default_rng(8)
+    inputs = np.linspace(-3.0, 3.0, 60)[:, None]
+    y = np.sin(inputs[:, 0]) + rng.standard_normal(60)
+    told = bgp.likelihoods.Gaussian(0.05)  # a twentieth of the variance that there is
+    found = quality(bgp.fit(inputs, y, KERNEL, told, **FEW))
+    assert found.verdict == "good"
+    assert found.misfit.startswith("The model misfits")
+    assert str(found).endswith(found.misfit)
+    right = quality(bgp.fit(inputs, y, KERNEL, bgp.likelihoods.Gaussian(1.0), **FEW))
+    assert right.misfit == ""
+    assert str(right).endswith(right.sentence)
