@@ -244,7 +244,8 @@ def fit(
     check_positive_integers(draws=draws, chains=chains)
     recorded = (*(() if strategy is None else strategy.records), *(() if chosen is None else RECORDS))
     _check_model(kernel, likelihood, (solver, judge), recorded)
-    _check_sample(likelihood, t.shape[0], class_names)
+    with one_thread_if_small(t.shape[0]):
+        _check_sample(likelihood, t.shape[0], class_names)
     if chosen is not None:
         check_shared_kernel(kernel)
         check_inducing(likelihood, solver)

@@ -52,20 +52,18 @@ class Forecast:
 
     def __init__(self, n: int, name: str, points: int | None, advice: str) -> None:
         self._n, self._name, self._points, self._advice = n, name, points, advice
-        self._began = self._after_first = time.thread_time()
-        self._seen = 0
+        self._began = time.thread_time()
+        self._after: list[float] = []
 
     def after_point(self) -> None:
         """Count a point of the search, and warn once it is known that all will take more than a minute."""
-        now = time.thread_time()
-        self._seen += 1
-        if self._seen == 1:
-            self._after_first = now
-        spent = now - self._began
-        if self._points is None or (self._seen < FEWEST_SEEN and spent < ENOUGH_SECONDS):
+        self._after.append(time.thread_time())
+        seen, spent = len(self._after), self._after[-1] - self._began
+        if self._points is None or (seen < FEWEST_SEEN and spent < ENOUGH_SECONDS):
             return
-        each = spent if self._seen == 1 else (now - self._after_first) / (self._seen - 1)
-        left = each * max(self._points - self._seen, 0)
+        # the median: a sampler may compile something between two of them
+        each = spent if seen == 1 else float(np.median(np.diff(self._after)))
+        left = each * max(self._points - seen, 0)
         if left < 0.5 * LONG_SECONDS or spent + left < LONG_SECONDS:
             return
         _say_once(
@@ -122,6 +120,8 @@ def advice_for(n: int, kernel: Kernel, likelihood: Likelihood, solver: Solver, *
         "a kernel whose Gram matrix is of low rank (smooth, with few inputs or long length scales), fewer starts, or "
         "hyper='evidence' in place of an average."
     )
+    if n <= INDUCING:
+        return words
     try:
         check_shared_kernel(kernel)
         check_inducing(likelihood, solver)

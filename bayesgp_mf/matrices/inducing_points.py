@@ -145,6 +145,7 @@ def evidence_error(kernel: Any, X: Array, gram: InducingGram, alpha: Array, prec
     with_left, own, unknown = gram, gram.own, False
     if len(points.left_out):
         columns, unknown = _columns(kernel, X, gram, points.left_out)
+        unknown = unknown and not _determined(kernel, points.used, points.left_out)
         with_left = replace(gram, source=np.hstack([gram.root[:], columns]), known=None, keep_root=False)
         own = np.maximum(own - np.einsum("ij,ij->i", columns, columns), 0.0)
     farther = inducing_gram(kernel, X, points.farther) if points.moved else gram
@@ -156,6 +157,24 @@ def evidence_error(kernel: Any, X: Array, gram: InducingGram, alpha: Array, prec
         errors.append(abs(_evidence(RootCorrection(farther, site), shift) - here))
         errors.append(0.5 * float(np.sum(np.log1p(np.maximum(site, 0.0) * rest) + rest * weights**2)))
     return sum(errors)
+
+
+def _determined(kernel: Any, used: Array, left_out: Array) -> bool:
+    """Tell whether some inputs are known from others however far apart all are, as under a kernel of finite rank."""
+    everything = np.vstack([used, left_out])
+    groups = sorted({column for columns in kernel.groupings(everything.shape[1]) for column in columns})
+    for k in range(0, DOUBLINGS, 3):
+        apart = _spread(everything, 2.0**k)
+        apart[:, groups] = everything[:, groups]
+        with np.errstate(all="ignore"):  # so far apart a polynomial has no end
+            gram = kernel.cross(apart, apart)
+            scale = np.sqrt(np.diagonal(gram))
+            scaled = gram / np.outer(scale, scale)
+        if not np.all(np.isfinite(scaled)):
+            break
+        if lapack.dpstrf(np.asfortranarray(scaled), lower=1, tol=LEVELS[-1])[2] > len(used):
+            return False
+    return True
 
 
 def _evidence(sites: RootCorrection, shift: Array) -> float:

@@ -207,8 +207,8 @@ SLOW = (
 PREDICT = (
     Refusal(
         ("corrected", "likelihood"),
-        lambda c: c["corrected"] == "yes" and c["likelihood"] not in BINARY | GAUSSIAN,
-        "corrected=True is for two classes",
+        lambda c: c["corrected"] == "yes" and c["likelihood"] in SEVERAL_CLASSES,
+        "corrected=True is for one latent value a case",
     ),
     Refusal(
         ("corrected", "method", "likelihood"),

@@ -201,5 +201,5 @@ def test_it_has_no_two_classes():
         LIKELIHOOD.predict_proba(np.zeros(1), np.ones(1))
     with pytest.raises(UndefinedQuantityError, match="method 'exact' handles Gaussian and Probit"):
         fitted(method="exact")
-    with pytest.raises(ValueError, match="corrected"):
-        bgp.predict(fitted(draws=2), NEW, corrected=True)
+    corrected = bgp.predict(fitted(draws=2), NEW, draws=False, corrected=True)["predictions"]["p"].values
+    np.testing.assert_allclose(corrected.sum(axis=1), 1.0)
