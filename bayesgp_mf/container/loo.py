@@ -83,7 +83,7 @@ def loo(
     >>> X = np.linspace(-2, 2, 20)[:, None]
     >>> idata = bgp.fit(X, X[:, 0] > 0, bgp.kernels.Gaussian(), bgp.Probit(), draws=50, random_seed=1)
     >>> round(float(bgp.loo(idata)["se"]), 2)
-    0.79
+    0.8
     """
     check_flags(corrected=corrected)
     if is_of_draws(idata):

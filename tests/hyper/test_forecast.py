@@ -57,11 +57,11 @@ def test_a_long_search_is_said_to_be_one(impatient, fact, hyper):
     options = {"evidence": Evidence(starts=1), "hmc": HybridMonteCarlo(iterations=6, leapfrog_steps=2)}
     facts = facts | {"hyper": options.get(hyper, hyper), "fixed": ["white_variance"]}
     facts["bounds"] = {"matern32_lengthscale": (0.5, 2.0), "matern32_variance": (0.5, 2.0)}
-    impatient(LONG_SECONDS=0.0, FEWEST_SEEN=1)
+    impatient(LONG_SECONDS=0.0, FEWEST_SEEN=1, INDUCING=50)
     said = said_of(EVERY, np.arange(60) % 3, KERNEL, likelihood, **facts)
     assert len(said) == 1
     assert said[0].startswith("n = 60: ")
-    assert "inducing=500" in said[0]
+    assert "inducing=50 works" in said[0]
     impatient(LONG_SECONDS=1e6)
     assert said_of(EVERY, np.arange(60) % 3, KERNEL, likelihood, **facts) == []
 
@@ -116,10 +116,18 @@ class Never:
 def test_very_many_cases_are_warned_of_before_any_work(impatient, hyper, kernel):
     """With what it takes in memory, and the remedy; below the number of cases, work begins."""
     X = np.random.default_rng(0).standard_normal((300, 1))
-    impatient(FROM=300, ENOUGH_SECONDS=1e-9, LONG_SECONDS=1e-9)
+    impatient(FROM=300, ENOUGH_SECONDS=1e-9, LONG_SECONDS=1e-9, INDUCING=50)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        with pytest.raises(UserWarning, match=r"n = 300 without inducing .* GiB .* will take about .*inducing=500"):
+        with pytest.raises(
+            UserWarning, match=r"n = 300 without inducing .* GiB .* will take about .*inducing=50 works"
+        ):
             bgp.fit(X, X[:, 0] > 0, kernel, method=Never(), hyper=hyper)
         with pytest.raises(AssertionError, match="solved"):
             bgp.fit(X[1:], X[1:, 0] > 0, kernel, method=Never(), hyper=hyper)
+
+
+def test_fewer_cases_than_inducing_ones_are_not_told_to_take_those(impatient):
+    impatient(LONG_SECONDS=0.0, FEWEST_SEEN=1)
+    (said,) = said_of(EVERY, np.arange(60) % 3, KERNEL, bgp.likelihoods.Poisson(), hyper="evidence")
+    assert "inducing=" not in said
