@@ -23,8 +23,8 @@ WORSE = 1.0
 """Nats of all cases by which a model must be worse than a constant to be called so."""
 DEVIATIONS = 3.0
 """Standard deviations of a binomial share, beyond which a coverage is not one by chance."""
-FEWEST = 5
-"""Cases; a constant says nothing of fewer, left out one by one."""
+FEWEST, FEWEST_COVERED = 5, 20
+"""Cases; a constant says nothing of fewer, left out one by one, and neither does a share of them."""
 
 
 class Misfit(NamedTuple):
@@ -56,7 +56,7 @@ class Misfit(NamedTuple):
         if self.constant is not None and self.cases * (self.constant - self.loo) > WORSE:
             beside = f"{self.loo:.3f} and {self.constant:.3f} nats a case"
             found.append(f"it predicts cases worse than a constant does ({beside})")
-        if self.coverage is not None:
+        if self.coverage is not None and self.cases >= FEWEST_COVERED:
             allowed = DEVIATIONS * np.sqrt(INTERVAL * (1.0 - INTERVAL) / self.cases)
             if abs(self.coverage - INTERVAL) > allowed:
                 how = "narrow" if self.coverage < INTERVAL else "wide"
