@@ -275,6 +275,15 @@ def quality(idata: Container) -> Quality:
     >>> bgp.diagnostics.quality(step).verdict
     'off'
     """
+    found = quality_of_approximation(idata)
+    try:
+        return found if found.in_parts else replace(found, misfit=misfit(idata).sentence)
+    except ValueError:  # the container does not hold the kernel, the likelihood or the method, or nothing is left out
+        return found
+
+
+def quality_of_approximation(idata: Container) -> Quality:
+    """Return what `quality` does, without looking whether the model fits."""
     fit = fit_group(idata)
     if is_in_parts(fit):
         return quality_of_fit(fit, int(fit.attrs[CASES]), in_parts=True)
@@ -282,7 +291,7 @@ def quality(idata: Container) -> Quality:
     found = replace(
         quality_of_fit(fit, fit.sizes["obs_id"]),
         new_probability_error=predicted.get(PROBABILITY_ERROR),
-        **_of_leaving_out(idata),
+        loo_error=_loo_error(idata),
     )
     if "sample_stats" not in group_names(idata) or has_random_kernels(fit):
         return found
@@ -295,13 +304,13 @@ def quality(idata: Container) -> Quality:
     return replace(found, pareto_k=importance(idata).pareto_k)
 
 
-def _of_leaving_out(idata: Container) -> dict[str, Any]:
-    """Return what the sum of leave-one-out densities may be off by, and what they say of the model, if it is known."""
+def _loo_error(idata: Container) -> float | None:
+    """Return what the sum of leave-one-out densities may be off by; None if it is not known."""
     try:
         of_worst = from_container(idata).loo_of_worst
-        return {"loo_error": None if of_worst is None else of_worst.error, "misfit": misfit(idata).sentence}
-    except ValueError:  # the container does not hold the kernel, the likelihood or the method, or nothing is left out
-        return {}
+    except ValueError:  # the container does not hold the kernel, the likelihood or the method
+        return None
+    return None if of_worst is None else of_worst.error
 
 
 def mean_and_error(draws: xr.DataArray) -> tuple[Array, Array, Array]:

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 from bayesgp_mf.container.groups import Container, get_group, group_names, is_stream, make_container
 from bayesgp_mf.container.quality import Quality
 from bayesgp_mf.diagnostics.fitted import Fitted, fitted
-from bayesgp_mf.diagnostics.importance import quality
+from bayesgp_mf.diagnostics.importance import quality_of_approximation
 from bayesgp_mf.files import as_path, whole
 from bayesgp_mf.fitting import predict
 from bayesgp_mf.inputs.tables import check_same_cases
@@ -109,7 +109,7 @@ def report(
             raise ValueError("y_test are the targets of new cases, and there are none. Pass X_test, or predict first.")
         check_same_cases(X_test, y_test, "X_test", "y_test")
         with own_style():
-            found = quality(about.idata)
+            found = quality_of_approximation(about.idata)  # the page says of the model elsewhere
             sections = sections_of(about, found, X_test=X_test, y_test=y_test, reference=reference)
             lead = [found.sentence, *predictions.misfits(about)]
             html = render("Report of a fit", lead, model.glance(about), sections)
