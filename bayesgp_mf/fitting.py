@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike
 from bayesgp_mf.container.groups import Container
 from bayesgp_mf.container.layout import TABLE, check_parameter_names
 from bayesgp_mf.container.predictions import NewCases, add_predictions
+from bayesgp_mf.container.quality import SMALL_EVIDENCE
 from bayesgp_mf.container.read import from_container
 from bayesgp_mf.container.stored import describe_likelihood
 from bayesgp_mf.container.write import to_container
@@ -68,8 +69,6 @@ from bayesgp_mf.types import Array
 
 FEWER_DRAWS = "Ask for fewer: fit(..., draws=...)."
 
-MUCH_OF_INDUCING = 0.1
-"""In nats: inducing inputs that were moved or left out are spoken of from here on."""
 SAME_WEIGHT = 1e-9
 """Of a mean weight above one: rounding of weights that were divided by theirs."""
 SAME_EVIDENCE = 1e-3
@@ -330,7 +329,7 @@ def _with_inducing_error(found: Tuned) -> Tuned:
     if all(error is None for error in errors):
         return found
     largest = max(error or 0.0 for error in errors)
-    if largest > MUCH_OF_INDUCING:
+    if largest > SMALL_EVIDENCE:
         warn(
             "of inducing inputs that others nearly determine, as where they nearly repeat each other, double precision "
             f"has few digits left, so that some were left out or moved: the log evidence may be off by {largest:.2g} "

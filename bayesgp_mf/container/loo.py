@@ -93,10 +93,10 @@ def loo(
         return _of_draws(get_group(idata, LEAVE_ONE_OUT))
     check_has_cases(fit_group(idata), "leave-one-out prediction")
     posterior = from_container(idata, kernel, likelihood, method)
-    pointwise, of_worst = pointwise_loo(get_group(idata, "fit")), posterior.loo_of_worst
+    pointwise = pointwise_loo(get_group(idata, "fit"))
     if corrected:
         pointwise = pointwise.copy(data=posterior.corrected_loo)
-    elif of_worst is not None:
+    elif (of_worst := posterior.loo_of_worst) is not None:
         pointwise = pointwise.copy(data=of_worst.log_density)
         pointwise.attrs |= {"corrected": int(np.sum(of_worst.corrected)), "sum_error": of_worst.error}
     return _elpd(pointwise, posterior.log_density_at_training)

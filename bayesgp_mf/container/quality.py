@@ -37,7 +37,7 @@ GOOD_PROBABILITY, FAIR_PROBABILITY = 0.02, 0.05
 """Up to the first a fit is good: hardly any of it would show in a table. Beyond the second it is off: in the first
 digit."""
 SMALL_EVIDENCE = 0.1
-"""Nats below which the sentence does not speak of what inducing inputs left out."""
+"""Nats up to which neither a warning nor the sentence speaks of what inducing inputs left out."""
 PROBABILITY_ERROR = "probability_error"
 """Attribute of predictions: what was measured there."""
 LEFT_OF_CORRECTION = 0.15

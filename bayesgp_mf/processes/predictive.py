@@ -8,6 +8,7 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 
 from bayesgp_mf.likelihoods import Likelihood
+from bayesgp_mf.likelihoods.below import quantiles
 from bayesgp_mf.processes.corrected import Points
 from bayesgp_mf.types import Array
 
@@ -66,6 +67,15 @@ class Latent(NamedTuple):
         at = np.repeat(t, self.mean.shape[1], axis=-1)
         known = self._each(lambda likelihood, *latent: likelihood.predictive_below(at, *latent))
         return None if known is None else self._sum(known.reshape(*t.shape, -1))
+
+    def quantiles(self, levels: Array) -> Array:
+        """Return quantiles ``(q, m)`` of the targets, of a likelihood that says how likely they are to be below."""
+        mean, variance = self.latent_moments()
+
+        def below(t: Array) -> Array:
+            return np.asarray(self.below(t))
+
+        return quantiles(below, levels, mean, np.sqrt(variance) + 1.0, whole=self.likelihood.is_discrete)
 
     def _each(self, ask: Callable[[Likelihood, Array, Array], Any]) -> Any:
         """Return what the likelihood says of all Gaussians, those of the first case first."""

@@ -26,7 +26,6 @@ from scipy.special import expit, ndtr
 from bayesgp_mf.inference.problem import Problem
 from bayesgp_mf.inference.solution import Cavity, Solution
 from bayesgp_mf.likelihoods import Likelihood
-from bayesgp_mf.likelihoods.below import quantiles
 from bayesgp_mf.matrices.corrections import PosteriorCovariance
 from bayesgp_mf.processes.corrected import Corrected, Features, nothing_to_correct
 from bayesgp_mf.processes.predictive import Latent
@@ -159,15 +158,10 @@ def _largest_difference(problem: Problem, cavity: Cavity) -> float:
 
 def _change_of_targets(gaussian: Latent, better: Latent) -> float | None:
     """Return the largest difference in how likely a target is to be at most a number, at quantiles by the Gaussian."""
-    mean, variance = gaussian.latent_moments()
-    if gaussian.below(mean) is None:
+    if gaussian.below(gaussian.mean[:, 0]) is None:
         return None
-
-    def below(t: Array) -> Array:
-        return np.asarray(gaussian.below(t))
-
-    at = quantiles(below, LEVELS, mean, np.sqrt(variance) + 1.0, whole=gaussian.likelihood.is_discrete)
-    return float(np.max(np.abs(np.asarray(better.below(at)) - below(at))))
+    at = gaussian.quantiles(LEVELS)
+    return float(np.max(np.abs(np.asarray(better.below(at)) - np.asarray(gaussian.below(at)))))
 
 
 def shift_at(
@@ -224,8 +218,7 @@ def _third_difference(likelihood: Likelihood, mean: Array, variance: Array) -> A
         latent = Latent.gaussian(likelihood, mean, variance)
         if latent.below(mean) is None:
             return np.ones(mean.size)
-        spread = np.sqrt(variance) + 1.0
-        at = quantiles(lambda t: np.asarray(latent.below(t)), FEW_LEVELS, mean, spread, whole=likelihood.is_discrete)
+        at = latent.quantiles(FEW_LEVELS)
     moved = np.broadcast_to(mean + steps, (4, *at.shape))
     if likelihood.is_binary:
         p = likelihood.predict_proba(moved, np.broadcast_to(variance, moved.shape))
