@@ -325,7 +325,7 @@ def _with_correction(found: Tuned) -> Tuned:
 def _with_inducing_error(found: Tuned) -> Tuned:
     """Return a fit with what inducing inputs change that were moved apart or left out, and warn if it is much."""
     parts = found.posterior.parts
-    errors = [inducing_error(part.kernel, part.X, part.problem, part.solution) for part in parts]
+    errors = [inducing_error(part.kernel, part.X, part.problem, part.solution, part.method) for part in parts]
     if all(error is None for error in errors):
         return found
     largest = max(error or 0.0 for error in errors)

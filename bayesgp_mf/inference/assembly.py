@@ -129,13 +129,17 @@ def assemble_inducing(
     return problem
 
 
-def inducing_error(kernel: Kernel, X: Array, problem: Problem, solution: Solution) -> float | None:
+def inducing_error(kernel: Kernel, X: Array, problem: Problem, solution: Solution, solver: Solver) -> float | None:
     """Return `Info.inducing_error` of a solution, or None where all inducing inputs are worked with as given."""
     gram: Any = problem.matrix
     if not gram.inducing.changed:
         return None
     sites: Any = solution.correction
-    return evidence_error(kernel, X, gram, solution.alpha, sites.site_precision, diagonal_of_cross(kernel, X))
+    of_mean = traits_of(solver).mean_gradient
+    # alpha by itself; what is beyond comes from sites in which the evidence is not stationary, as Laplace's
+    response = None if of_mean is None else of_mean(problem, solution) - solution.alpha
+    shared = diagonal_of_cross(kernel, X)
+    return evidence_error(kernel, X, gram, solution.alpha, sites.site_precision, shared, response)
 
 
 def check_shared_kernel(kernel: Kernel) -> None:

@@ -55,12 +55,16 @@ class InducingPoints:
         Those that the others determine up to rounding, and are no repetition of them.
     moved : tuple of pairs
         Numbers of given inputs that were moved apart together, and the factor of their distances.
+    beside : (m, d) array, optional
+        The used ones where they were when those left out were last looked at: a difference between some of both says
+        how a function bends, of which the direction is known only if all are as far apart.
     """
 
     used: Array
     which: NDArray[np.intp]
     left_out: Array
     moved: tuple[Moved, ...] = ()
+    beside: Any = None
 
     @property
     def changed(self) -> bool:
@@ -114,10 +118,18 @@ def inducing_points(kernel: Any, points: Array) -> InducingPoints:
         if found.size > which.size:
             apart, moved, which = tried, together, found
     left = np.isin(np.arange(first.size), place[which], invert=True)
-    return InducingPoints(apart[which], which, tried[first[left]], moved)
+    return InducingPoints(apart[which], which, tried[first[left]], moved, tried[which])
 
 
-def evidence_error(kernel: Any, X: Array, gram: InducingGram, alpha: Array, precision: Array, shared: Array) -> float:
+def evidence_error(
+    kernel: Any,
+    X: Array,
+    gram: InducingGram,
+    alpha: Array,
+    precision: Array,
+    shared: Array,
+    response: Array | None = None,
+) -> float:
     r"""Return how far a log evidence may be off that of the model on all inducing inputs as they were given, in nats.
 
     With sites W, b as they are it is
@@ -140,21 +152,29 @@ def evidence_error(kernel: Any, X: Array, gram: InducingGram, alpha: Array, prec
         Weights, and precisions of the sites.
     shared : (n,) array
         Prior variances of the cases without noise of their own, that of `Kernel.cross`.
+    response : (n,) array, optional
+        Derivative of the log evidence in the latent values by way of the sites, where it is not stationary in these.
     """
     points, errors = gram.inducing, []
     with_left, own, unknown = gram, gram.own, False
     if len(points.left_out):
-        columns, unknown = _columns(kernel, X, gram, points.left_out)
+        beside = inducing_gram(kernel, X, points.beside)
+        columns, unknown = _columns(kernel, X, beside, points.left_out)
         unknown = unknown and not _determined(kernel, points.used, points.left_out)
-        with_left = replace(gram, source=np.hstack([gram.root[:], columns]), known=None, keep_root=False)
-        own = np.maximum(own - np.einsum("ij,ij->i", columns, columns), 0.0)
+        with_left = replace(beside, source=np.hstack([beside.root[:], columns]), known=None, keep_root=False)
+        own = np.maximum(beside.own - np.einsum("ij,ij->i", columns, columns), 0.0)
+        vars(with_left)["own"] = own  # what is left of it by rounding alone may be below zero
     farther = inducing_gram(kernel, X, points.farther) if points.moved else gram
     rest = np.maximum(own - (gram.prior - shared), 0.0) if unknown else np.zeros(len(X))
     for weights, site in zip(alpha.reshape(len(X), -1).T, precision.reshape(len(X), -1).T, strict=True):
-        shift = weights + site * (gram @ weights)
-        here = _evidence(RootCorrection(gram, site), shift)
-        errors.append(abs(_evidence(RootCorrection(with_left, site, own=own), shift) - here))
-        errors.append(abs(_evidence(RootCorrection(farther, site), shift) - here))
+        latent = gram @ weights
+        shift = weights + site * latent
+        here = _parts(RootCorrection(gram, site), shift)
+        for other in (with_left, farther):
+            # the parts may cancel to first order, and what follows of second order is then all there is
+            errors.append(float(np.sum(np.abs(_parts(RootCorrection(other, site), shift) - here))))
+            if response is not None:
+                errors.append(float(np.abs(response) @ np.abs(other @ weights - latent)))
         errors.append(0.5 * float(np.sum(np.log1p(np.maximum(site, 0.0) * rest) + rest * weights**2)))
     return sum(errors)
 
@@ -177,8 +197,8 @@ def _determined(kernel: Any, used: Array, left_out: Array) -> bool:
     return True
 
 
-def _evidence(sites: RootCorrection, shift: Array) -> float:
-    return 0.5 * (float(shift @ sites.posterior(shift)[1]) - sites.log_det)
+def _parts(sites: RootCorrection, shift: Array) -> Array:
+    return 0.5 * np.array([shift @ sites.posterior(shift)[1], -sites.log_det])
 
 
 def _columns(kernel: Any, X: Array, gram: InducingGram, left_out: Array) -> tuple[Array, bool]:

@@ -26,6 +26,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import log_softmax
 
+from bayesgp_mf.errors import Status
 from bayesgp_mf.inference.problem import Problem
 from bayesgp_mf.inference.solution import ClassLeaveOneOut, Evidence, Info, Solution
 from bayesgp_mf.inference.solver import GramGradient, Traits
@@ -41,7 +42,7 @@ from bayesgp_mf.multiclass.class_gram import (
 from bayesgp_mf.multiclass.correction import ClassCorrection
 from bayesgp_mf.multiclass.site_form import StarForm
 from bayesgp_mf.solvers.accuracy import assessed, in_deviations
-from bayesgp_mf.solvers.ascent import NEGLIGIBLE, Hill, ModeState, psi, state_at
+from bayesgp_mf.solvers.ascent import NEGLIGIBLE, Hill, ModeState, log_det_change, psi, state_at
 from bayesgp_mf.solvers.laplace import Laplace
 from bayesgp_mf.types import Array, Derivs
 
@@ -86,7 +87,14 @@ class MulticlassLaplace(Laplace):
         info = replace(info, **problem.matrix.stated)
         solution = Solution(self.name, state.alpha, correction, Evidence(value, "laplace"), None, info)
         require_known_determinant(solution)
-        mean_error = self._mean_error(problem, correction, mode.derivs.d1 - mode.alpha)
+        residual = mode.derivs.d1 - mode.alpha
+        mean_error = self._mean_error(problem, correction, residual)
+        if info.status is Status.CONVERGED:
+            # where the softmax saturates W changes by its whole size long before a mean does by a standard deviation
+            hill, left = self.hill(problem), class_gram(problem).times(correction.weights(residual))
+            then = hill.precision_at(hill.log_prob(mode.latent + left))
+            moved = log_det_change(hill, hill.precision_at(mode.derivs), then)
+            self._require_stationary(problem, solution, 0.5 * moved)
         gradient = partial(self.gram_gradient, problem)
         return assessed(solution, problem.matrix, mean_error, -mode.derivs.d2, gradient)
 

@@ -134,7 +134,7 @@ def test_two_classes_are_a_logistic_of_the_difference():
     t = np.array([1.0, 0.0, 1.0])
     solution = bgp.solve(GRAM, t, bgp.Softmax(("a", "b")))
     with bits(320):
-        found = two_class_tap(GRAM, t, solution.alpha, solution.correction.site.numbers)
+        found = two_class_tap(GRAM, t, solution.alpha, bgp.Softmax(("a", "b")), solution.correction.site)
     binary = bgp.solve(2.0 * GRAM, 2.0 * t - 1.0, bgp.Logit())
     np.testing.assert_allclose(floats(found.mean), 2.0 * GRAM @ binary.alpha, rtol=1e-8)
     assert float(found.evidence) == pytest.approx(binary.evidence.value, abs=1e-8)

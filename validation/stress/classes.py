@@ -1,15 +1,19 @@
 r"""Several classes in many bits: Laplace's mode under a softmax, and TAP where there are two.
 
 The latent values of all cases and classes are one vector, a case's classes next to each other. Two classes depend on
-f_1 - f_0 alone, whose prior covariance is the sum of theirs: TAP for them is TAP for a logistic likelihood.
+f_1 - f_0 alone, whose prior covariance is the sum of theirs: TAP for them is TAP for a logistic likelihood, or for a
+probit with flips.
 """
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from flint import arb, arb_mat
 
-from bayesgp_mf import Logit
+from bayesgp_mf import Logit, MultinomialProbit, Probit
+from bayesgp_mf.likelihoods import Likelihood
 from bayesgp_mf.types import Array
 from validation.stress.densities import density
 from validation.stress.digits import Numbers, dot, floats, matrix, numbers, solved, times, total
@@ -54,14 +58,21 @@ def softmax_laplace(gram: Array, t: Array, alpha: Array) -> Truth:
     return Truth(moved, variance, value.mid(), rounding(prior, 0.5 * np.outer(as_floats, as_floats)))
 
 
-def two_class_tap(gram: Array, t: Array, alpha: Array, site_weight: Array) -> Truth:
-    """Return TAP's solution for f_1 - f_0 from given weights and site weights ``(n, 2)``."""
+def two_class_tap(gram: Array, t: Array, alpha: Array, likelihood: Any, site: Any) -> Truth:
+    """Return TAP's solution for f_1 - f_0 from given weights ``(n, 2)`` and sites of both, under its own likelihood."""
     both = gram if gram.ndim == 3 else np.stack([gram, gram])
     prior = matrix(both[0]) + matrix(both[1])
-    first, second = numbers(site_weight[:, 0]), numbers(site_weight[:, 1])
-    precision = [(a * b / (a + b)).mid() if a + b > 0 else arb(0) for a, b in zip(first, second, strict=True)]
+    of_difference: Likelihood = Logit()
+    if isinstance(likelihood, MultinomialProbit):
+        # both have noise; a matrix site of the difference has its precision on the diagonal
+        of_difference = Probit(2.0 * likelihood.noise_variance, likelihood.flip)
+    if site.numbers.ndim == 3:
+        precision = numbers(site.numbers[:, 1, 1])
+    else:
+        first, second = numbers(site.numbers[:, 0]), numbers(site.numbers[:, 1])
+        precision = [(a * b / (a + b)).mid() if a + b > 0 else arb(0) for a, b in zip(first, second, strict=True)]
     shift = shift_of(prior, numbers(alpha[:, 1]), precision)
-    return tap(prior, numbers(2.0 * t - 1.0), density(Logit()), precision, shift)
+    return tap(prior, numbers(2.0 * t - 1.0), density(of_difference), precision, shift)
 
 
 def block_gram(gram: Array, n_classes: int) -> arb_mat:

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
+from flint import arb_mat
 from numpy.random import Generator
 
 import bayesgp_mf as bgp
-from bayesgp_mf import kernels
+from bayesgp_mf import Solution, kernels
 from bayesgp_mf.kernels import Kernel
 from bayesgp_mf.likelihoods import Gaussian, Likelihood
+from bayesgp_mf.matrices.low_rank import LowRankGram
 from bayesgp_mf.types import Array
 from validation.stress.densities import Density, density
-from validation.stress.digits import Numbers, numbers
+from validation.stress.digits import Numbers, matrix, numbers
 
 SIZES = ((1, 1, 0.16), (2, 5, 0.30), (6, 15, 0.37), (16, 40, 0.155), (41, 150, 0.015))
 """Smallest and largest number of cases, and how often."""
@@ -26,6 +29,10 @@ BY_ROOT = ("tap", "naive", "laplace")
 """Methods that take a Gram matrix by a root of low rank ..."""
 SHARE_BY_ROOT = 0.12
 """... and how often they get one."""
+
+
+MakesGram = Callable[..., tuple[Array, Array, str]]
+"""Of a generator, a number of cases and perhaps inputs: a Gram matrix, inputs, and how it was made."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +66,26 @@ class Drawn:
     made: str
     root: Array | None = None
 
+    @property
+    def handed(self) -> Any:
+        """What the solver gets: the Gram matrix, or one that is known by a root."""
+        return self.gram if self.root is None else LowRankGram(self.root, np.arange(self.root.shape[1]), 0.0)
+
+    def prior(self) -> arb_mat:
+        """Return the Gram matrix of one latent value per case, exactly."""
+        if self.root is None:
+            return matrix(self.gram)
+        root = matrix(self.root)
+        return (root * root.transpose()).mid()
+
+    def stated(self, solution: Solution) -> float:
+        """Return by how many nats the evidence may be off the truth, as is stated beside it."""
+        return 0.0
+
+    def rounding(self, of_gram: float) -> float:
+        """Return by how many nats rounding moves the evidence, given what it is for the entries of a Gram matrix."""
+        return of_gram
+
     def by_case(self) -> tuple[Numbers, Density]:
         """Return the targets, and the density of each, in many bits."""
         return numbers(self.t), density(self.likelihood)
@@ -71,30 +98,41 @@ class Drawn:
 def draw(seed: int, number: int, most: int = SIZES[-1][1]) -> Drawn:
     """Return problem ``number`` of a seed, with at most ``most`` cases; always the same one."""
     rng = np.random.default_rng((seed, number))
-    n = min(_size(rng), most)
+    return random_problem(rng, seed, number, min(_size(rng), most))
+
+
+def random_problem(rng: Generator, seed: int, number: int, n: int, made_by: MakesGram | None = None) -> Drawn:
+    """Return a problem of at most n cases, with Gram matrices by `random_gram` or as is given."""
+    made_by = made_by or random_gram
     kind = rng.choice(["binary", "real", "classes"], p=[0.62, 0.27, 0.11])
     if kind == "binary":
         likelihood, method = _binary(rng)
         n = min(n, MOST_EXACT) if method == "exact" else n
-        gram, X, made = random_gram(rng, n)
-        return _by_root(Drawn(seed, number, gram, _labels(rng, gram, X), likelihood, method, made))
+        gram, X, made = made_by(rng, n)
+        return _by_root(Drawn(seed, number, gram, random_labels(rng, gram, X), likelihood, method, made))
     if kind == "real":
         noise = float(10.0 ** rng.uniform(-12, 2))
         method = str(rng.choice(list(_OF_REAL), p=list(_OF_REAL.values())))
-        gram, X, made = random_gram(rng, n)
-        return _by_root(Drawn(seed, number, gram, _targets(rng, gram, X, noise), Gaussian(noise), method, made))
+        gram, X, made = made_by(rng, n)
+        return _by_root(Drawn(seed, number, gram, random_targets(rng, gram, X, noise), Gaussian(noise), method, made))
     method, n_classes = (
         str(rng.choice(["laplace", "tap"], p=[0.6, 0.4])),
         int(rng.choice([2, 3, 4], p=[0.4, 0.45, 0.15])),
     )
     n = min(n, MOST_OF_CLASSES[method])
-    gram, X, made = random_gram(rng, n)
+    gram, X, made = made_by(rng, n)
     if rng.random() < 0.3:
-        others = [random_gram(rng, n, X) for _ in range(n_classes - 1)]
+        others = [made_by(rng, n, X) for _ in range(n_classes - 1)]
         gram, made = np.stack([gram, *(other[0] for other in others)]), " | ".join([made, *(o[2] for o in others)])
+    t = random_codes(rng, n_classes, X)
+    return Drawn(seed, number, gram, t, bgp.Softmax(tuple("abcd"[:n_classes])), method, made)
+
+
+def random_codes(rng: Generator, n_classes: int, X: Array) -> Array:
+    """Return codes of classes ``(n,)``, by chance or in the order of an input."""
+    n = X.shape[0]
     t = np.floor(n_classes * rng.random(n)) if rng.random() < 0.6 else np.argsort(np.argsort(X[:, 0])) * n_classes // n
-    likelihood = bgp.Softmax(tuple("abcd"[:n_classes]))
-    return Drawn(seed, number, gram, np.asarray(t, dtype=np.float64), likelihood, method, made)
+    return np.asarray(t, dtype=np.float64)
 
 
 def _by_root(drawn: Drawn) -> Drawn:
@@ -274,7 +312,8 @@ def _from_prior(rng: Generator, gram: Array) -> Array:
     return np.asarray(vectors @ (np.sqrt(np.maximum(values, 0.0)) * rng.standard_normal(values.size)))
 
 
-def _labels(rng: Generator, gram: Array, X: Array) -> Array:
+def random_labels(rng: Generator, gram: Array, X: Array) -> Array:
+    """Return labels ``(n,)``: by chance, from the prior, by a threshold, all the same, in turn."""
     how = rng.choice(["chance", "prior", "threshold", "one", "in turn"], p=[0.35, 0.3, 0.17, 0.09, 0.09])
     n = X.shape[0]
     if how == "chance":
@@ -288,7 +327,8 @@ def _labels(rng: Generator, gram: Array, X: Array) -> Array:
     return np.where(positive, 1.0, -1.0)
 
 
-def _targets(rng: Generator, gram: Array, X: Array, noise: float) -> Array:
+def random_targets(rng: Generator, gram: Array, X: Array, noise: float) -> Array:
+    """Return real targets ``(n,)``."""
     how = rng.choice(["sine", "prior", "chance", "constant", "huge"], p=[0.3, 0.4, 0.25, 0.04, 0.01])
     n = X.shape[0]
     if how == "sine":

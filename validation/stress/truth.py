@@ -36,10 +36,10 @@ def truth(drawn: Drawn, solution: Solution) -> Truth | None:
         if method == "laplace":
             return softmax_laplace(drawn.gram, drawn.t, alpha)
         two = alpha.shape[1] == 2
-        return two_class_tap(drawn.gram, drawn.t, alpha, solution.correction.site.numbers) if two else None
+        return two_class_tap(drawn.gram, drawn.t, alpha, drawn.likelihood, solution.correction.site) if two else None
     if method == "svm" or (method == "exact" and not isinstance(drawn.likelihood, Gaussian)):
         return None
-    gram, weights = prior(drawn), numbers(alpha)
+    gram, weights = drawn.prior(), numbers(alpha)
     t, likelihood = drawn.by_case()
     if method == "online":
         return online(gram, t, likelihood)
@@ -50,19 +50,11 @@ def truth(drawn: Drawn, solution: Solution) -> Truth | None:
     return tap(gram, t, likelihood, precision, shift_of(gram, weights, precision))
 
 
-def prior(drawn: Drawn) -> arb_mat:
-    """Return the Gram matrix of one latent value per case, exactly."""
-    if drawn.root is None:
-        return matrix(drawn.gram)
-    root = matrix(drawn.root)
-    return (root * root.transpose()).mid()
-
-
 def latent(drawn: Drawn, solution: Solution) -> Numbers:
     """Return the posterior means K alpha that the weights stand for, in the order of the truth's."""
     alpha = solution.alpha
     if alpha.ndim == 1:
-        return times(prior(drawn), numbers(alpha))
+        return times(drawn.prior(), numbers(alpha))
     each = drawn.gram if drawn.gram.ndim == 3 else np.broadcast_to(drawn.gram, (alpha.shape[1], *drawn.gram.shape))
     columns = [times(matrix(each[c]), numbers(alpha[:, c])) for c in range(alpha.shape[1])]
     if drawn.method == "tap":
