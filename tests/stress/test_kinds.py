@@ -1,4 +1,4 @@
-"""Planes, groups, flipped labels and inducing inputs that nearly repeat each other: right, refused, or off as stated."""
+"""Planes, groups, flips and inducing inputs that nearly repeat each other: right, refused, or off as stated."""
 
 from __future__ import annotations
 
