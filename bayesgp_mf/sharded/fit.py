@@ -16,7 +16,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
-from bayesgp_mf.container.groups import Container
+from bayesgp_mf.container.groups import Container, get_group
+from bayesgp_mf.container.stored import not_stored
 from bayesgp_mf.container.write import check_storable_in_parts, parts_container, posterior_in_parts
 from bayesgp_mf.errors import (
     ConvergenceError,
@@ -382,9 +383,9 @@ def fit_stream(
                 "draws": 1,
                 "chains": 1,
             }
-            tuned: Any = posterior(
-                fit_here(known.X, t, kernel, likelihood, hyper=hyper, random_seed=rng, progress=progress, **options)
-            )
+            found = fit_here(known.X, t, kernel, likelihood, hyper=hyper, random_seed=rng, progress=progress, **options)
+            again = not_stored(get_group(found, "fit"), {"kernel": kernel, "likelihood": likelihood})
+            tuned: Any = posterior(found, **again)
             kernel, likelihood = tuned.kernel, tuned.problem.likelihood
         points = inducing_points(kernel, start).used
         warn_of_scale(known.X[:FEW], [kernel])

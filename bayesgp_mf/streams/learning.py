@@ -14,6 +14,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from bayesgp_mf.container.groups import get_group
+from bayesgp_mf.container.stored import not_stored
 from bayesgp_mf.fitting import fit, posterior
 from bayesgp_mf.hyper import SearchName, Strategy
 from bayesgp_mf.hyper.model import public_names
@@ -297,7 +299,8 @@ class Learner:
         # of several classes the targets that are kept are codes
         coded = self.likelihood.with_classes(tuple(range(values_of(self.likelihood).outputs + 1)))
         found = fit(state.X, state.t, state.kernel, coded, hyper=hyper, **given)
-        process: Any = posterior(found)
+        again = not_stored(get_group(found, "fit"), {"kernel": state.kernel, "likelihood": coded})
+        process: Any = posterior(found, **again)
         return as_kernel(process.kernel)
 
 

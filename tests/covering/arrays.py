@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import combinations, product
+from pathlib import Path
 from random import Random
 from typing import Any
 
@@ -45,7 +47,7 @@ def array(options: Options, strength: int, refusals: Sequence[Refusal] = (), sal
         for names, some in together.items()
     ]
     given = {name: list(values) for name, values in options.items()}
-    rows = make(given, strength=strength, sorter=sorters.random, salt=str(salt), constraints=rules)
+    rows = make(given, strength=strength, sorter=sorters.hash, salt=str(salt), constraints=rules)
     return [dict(row) for row in rows]
 
 
@@ -84,6 +86,41 @@ def completed(some: Cell, options: Options, refusals: Sequence[Refusal], rng: Ra
         rng.shuffle(values)
     tried = (completed({**some, rest: value}, options, refusals, rng) for value in values)
     return next((cell for cell in tried if cell is not None), None)
+
+
+@dataclass(frozen=True, eq=False)
+class Table:
+    """The options of one thing, what of them does not go together or is slow, and what must hold of a cell.
+
+    ``check`` takes a cell, the seed of its data and a folder, and returns "works" or "refused".
+    """
+
+    options: Options
+    refusals: tuple[Refusal, ...]
+    check: Callable[[Cell, int, Path], str]
+    slow: tuple[Refusal, ...] = ()
+
+    @cached_property
+    def pairs(self) -> list[Cell]:
+        """Return cells with every pair of values that go together and are not slow."""
+        return array(self.options, 2, (*self.refusals, *self.slow), salt=1)
+
+    @cached_property
+    def refused(self) -> list[Cell]:
+        """Return cells for each refusal, which it alone applies to where that can be."""
+        return [
+            cell
+            for number, each in enumerate(self.refusals)
+            for cell in alone(each, self.options, [other for other in self.refusals if other is not each], number)
+        ]
+
+    def tried(self, number: int, cell: Cell, folder: Path) -> str:
+        """Return what becomes of a cell; an error says which one it was."""
+        try:
+            return self.check(cell, number, folder)
+        except BaseException as error:
+            error.add_note(f"cell {number}: {label(cell)}")
+            raise
 
 
 def label(cell: Mapping[str, Any]) -> str:

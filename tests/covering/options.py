@@ -126,9 +126,9 @@ def inputs(kernel: str, rng: np.random.Generator, n: int) -> pd.DataFrame:
     return X.assign(site=rng.permutation(np.resize(GROUPS, n))) if kernel in WITH_GROUPS else X
 
 
-def draw(cell: Mapping[str, str], rng: np.random.Generator) -> Data:
+def draw(cell: Mapping[str, str], rng: np.random.Generator, n: int = N) -> Data:
     """Draw the cases of a cell: a plane, seen through its likelihood."""
-    n = FEW if cell["method"] == "exact" and cell["likelihood"] in BINARY else N
+    n = FEW if cell["method"] == "exact" and cell["likelihood"] in BINARY else n
     X = inputs(cell["kernel"], rng, n)
     offset = rng.normal(0.0, 0.3, n) if cell["offset"] == "numbers" else None
     f = 1.5 * X["a"].to_numpy() - 0.5 * X["b"].to_numpy() + (0.0 if offset is None else offset)
