@@ -29,7 +29,7 @@ def fitted(y, likelihood, **options):
         (F, Gaussian(1.0), {"weights": 1e13 * EACH}, "weights must be at most 1e.12, got 1e.13 at index 0"),
         (1e18 * EACH, Poisson(), {}, "y must hold counts of at most 1e.12 for Poisson"),
         (1e16 * EACH, NegativeBinomial(1.0), {}, "y must hold counts of at most 1e.15 for NegativeBinomial"),
-        (EACH, Poisson(), {"offset": -701.0 * EACH}, "offset must be between -700 and as much above zero for Poisson"),
+        (EACH, Poisson(), {"offset": -701.0 * EACH}, "offset must be between -700 and 700 for Poisson"),
         (F, StudentT(1.0, 1e-3), {"offset": 1e300 * EACH}, "offset must be between -1e.09"),
         (F * 1e60, StudentT(1.0, 4.0), {}, "y must hold numbers of at most 1e.50"),
     ],

@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 import numpy as np
+from numpy.polynomial.legendre import leggauss
 from numpy.typing import NDArray
 from scipy.special import betainc, expit, gammaincc, ndtr
 
@@ -29,6 +30,16 @@ FEWER = 8.0
 """From so large a shape on V is narrower, and so is the step."""
 NODES: Array = np.linspace(-8.8, 8.8, 89)
 """Those of a standard Gaussian."""
+SMALL = 1e-5
+"""Below it four terms of a series of the exponential are all its digits."""
+LONG = 0.1
+"""Below this b the density of V falls so slowly beyond its bend that equal steps would be thousands."""
+BEND: Array = np.arange(-40.0, 41.0, 4.0)
+TAIL: Array = np.arange(1.0, 7.0) * 8.0
+SIDES: Array = np.arange(-9.0, 10.0, 2.0)
+"""Ends of panels then: about the bend; beyond it, in units of 1/b; in standard deviations of f."""
+PANEL = leggauss(16)
+PANELS_OF_ALL = (BEND.size + TAIL.size + SIDES.size) * PANEL[0].size
 ENTRIES = 2**18
 """Nodes of all cases at a time."""
 
@@ -50,21 +61,47 @@ def count_below(a: Array, b: Array, shift: Array, mean: Array, variance: Array) 
     shape = a.shape
     a, b, shift, mean, sd = a.ravel(), b.ravel(), shift.ravel(), mean.ravel(), np.sqrt(variance.ravel())
     found = np.empty(a.size)
-    wide = sd**2 * (1.0 + _bend(a, b)) > 1.0  # than the steepest flank of V, which has an edge where a or b is small
+    with np.errstate(over="ignore"):
+        wide = (
+            sd**2 * (1.0 + _bend(a, b)) > 1.0
+        )  # than the steepest flank of V, which has an edge where a or b is small
     (narrow,) = np.nonzero(~wide)
+    (long,) = np.nonzero(wide & (b < LONG))
+    for block in blocks(long.size, ENTRIES // PANELS_OF_ALL):
+        some = long[block]
+        found[some] = _by_panels(a[some], b[some], (mean - shift)[some], sd[some])
     weight = np.exp(-0.5 * NODES**2)
     weight /= weight.sum()
     for block in blocks(narrow.size, ENTRIES // NODES.size):
         some = narrow[block]
         x = (mean - shift)[some, None] + sd[some, None] * NODES
         found[some] = _above(a[some, None], b[some, None], x) @ weight
-    (wide_ones,) = np.nonzero(wide)
+    (wide_ones,) = np.nonzero(wide & (b >= LONG))
     for some, x, weights in _deviations(a[wide_ones], b[wide_ones]):
         which = wide_ones[some]
         peak = np.log(a[which]) - np.where(np.isinf(b[which]), 0.0, np.log(b[which]))
         v = (peak + shift[which] - mean[which])[:, None] + x
         found[which] = np.einsum("ij,ij->i", weights, ndtr(v / sd[which, None]))
     return found.reshape(shape)
+
+
+def _by_panels(a: Array, b: Array, mean: Array, sd: Array) -> Array:
+    """Return P(f < V) for b that is nearly zero, as an average over f.
+
+    P(V > x) falls within some units of log a, and is exponential beyond: on each panel all factors are smooth.
+    """
+    low, high = (mean + SIDES[end] * sd for end in (0, -1))
+    bend = np.log(a)[:, None] + BEND
+    ends = (bend, bend[:, -1:] + TAIL / b[:, None], mean[:, None] + sd[:, None] * SIDES)
+    edges = np.sort(np.clip(np.concatenate(ends, axis=1), low[:, None], high[:, None]), axis=1)
+    half = 0.5 * np.diff(edges, axis=1)[..., None]
+    x = edges[:, :-1, None] + half * (1.0 + PANEL[0])
+    z = (x - mean[:, None, None]) / sd[:, None, None]
+    weights = half * PANEL[1] * np.exp(-0.5 * z**2)
+    a, b, last = a[:, None, None], b[:, None, None], bend[:, -1, None, None]
+    over = np.maximum(x - last, 0.0)  # where it is exponential, while exp(-x) may be no number any more
+    above = _above(a, b, np.minimum(x, last)) * np.exp(-b * over)
+    return np.asarray(np.sum(weights * above, axis=(1, 2)) / np.sum(weights, axis=(1, 2)))
 
 
 def student_t_below(residual: Array, variance: Array, scale: float, df: float) -> Array:
@@ -120,7 +157,12 @@ def _log_density(small: Array, large: Array, x: Array) -> Array:
     beyond = x - near  # of which log(1 + q (exp(x) - 1)) is then all there is, but for rounding
     with np.errstate(over="ignore"):
         beta = small * x - total * (np.log1p(q * np.expm1(near)) + _rest(q, near, beyond))
-        return np.where(of_gamma, small * (x - np.expm1(x)), beta)
+        return np.where(of_gamma, small * _below_exponential(x), beta)
+
+
+def _below_exponential(x: Array) -> Array:
+    """Return x + 1 - exp(x), to all its digits also near zero."""
+    return np.asarray(np.where(np.abs(x) < SMALL, -0.5 * x**2 * (1.0 + x / 3.0 * (1.0 + 0.25 * x)), x - np.expm1(x)))
 
 
 def _rest(q: Array, near: Array, beyond: Array) -> Array:
@@ -159,11 +201,15 @@ def quantiles(below: Callable[[Array], Array], levels: Array, centre: Array, spr
         low = np.where(down, low - step, low)
     while (up := (below(high) < wanted) & (high < LARGEST)).any():
         low = np.where(up, high, low)
-        step = np.where(up, 2.0 * step, step)
+        growth = np.maximum(2.0, np.sqrt(step)) if whole else 2.0  # a count may have any number of digits
+        step = np.where(up, growth * np.minimum(step, LARGEST / growth), step)
         high = np.where(up, high + step, high)
     unit = np.broadcast_to(spread, wanted.shape)
     while True:
-        middle = np.floor(0.5 * low + 0.5 * high) if whole else 0.5 * low + 0.5 * high
+        middle = 0.5 * low + 0.5 * high
+        if whole:
+            far = (low > 1.0) & (high > 4.0 * low)
+            middle = np.floor(np.where(far, np.sqrt(np.maximum(low, 1.0)) * np.sqrt(np.maximum(high, 1.0)), middle))
         between = (low < middle) & (middle < high)
         if not whole:
             between &= high - low > ROUNDING * np.maximum(np.maximum(np.abs(low), np.abs(high)), unit)

@@ -293,7 +293,7 @@ def _check(likelihood: Likelihood, prior_mean: Array | None, offset: Array | Non
         size = np.abs(offset)
         if np.any(size > likelihood.largest_offset):
             raise ValueError(
-                f"offset must be between -{likelihood.largest_offset:g} and as much above zero for "
+                f"offset must be between -{likelihood.largest_offset:g} and {likelihood.largest_offset:g} for "
                 f"{type(likelihood.of_one_case).__name__}, got {offset[np.argmax(size)]:g} at index "
                 f"{int(np.argmax(size))}. It is added to the latent value: of an exposure pass the logarithm."
             )

@@ -13,7 +13,7 @@ import numpy as np
 from scipy.special import digamma, expit, gammaln, log_expit
 
 from bayesgp_mf.likelihoods.base import Tunable, check_number
-from bayesgp_mf.likelihoods.below import count_below
+from bayesgp_mf.likelihoods.below import LARGEST, count_below
 from bayesgp_mf.likelihoods.centred import Bracket, Centred, Curve
 from bayesgp_mf.types import Array, Derivs
 
@@ -162,8 +162,9 @@ class _OfRates(Counts):
     def predictive_below(self, t: Array, mean: Array, variance: Array) -> Array:
         """Return the probability that a count is at most t when f ~ N(mean, variance)."""
         whole = np.floor(t)
-        found = count_below(np.maximum(whole, 0.0) + 1.0, *self._shape_and_shift, mean, variance)
-        return np.where(whole < 0, 0.0, found)
+        finite = np.clip(whole, 0.0, LARGEST)  # a quantile of rates that overflow is infinite
+        found = count_below(finite + 1.0, *self._shape_and_shift, mean, variance)
+        return np.where(whole < 0, 0.0, np.where(whole > LARGEST, 1.0, found))
 
     def _of_targets(self, t: Array) -> tuple[Curve, Bracket]:
         flat = t.ravel()

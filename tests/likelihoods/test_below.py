@@ -7,6 +7,7 @@ import pytest
 from scipy.special import betainc, expit, ndtr, ndtri
 
 from bayesgp_mf.likelihoods import Binomial, Gaussian, NegativeBinomial, Ordinal, Poisson, StudentT
+from bayesgp_mf.likelihoods import below as below_module
 from bayesgp_mf.likelihoods.below import count_below, quantiles
 from bayesgp_mf.likelihoods.by_case import by_case
 
@@ -129,3 +130,36 @@ def test_a_rate_that_overflows_has_infinite_quantiles():
             whole=True,
         )
     assert np.isposinf(found).all()
+
+
+@pytest.mark.parametrize("likelihood", [Poisson(), NegativeBinomial(1e-6)], ids=str)
+def test_huge_counts_are_as_their_rates(likelihood):
+    """The log of a count's rate is all there is to it, where its own spread is small beside that of the rate."""
+    t = np.array([1e6, 1e12, 1e40, 1e200, 1e299])
+    at = np.log(t) + 1.0
+    below = Poisson().predictive_below(t, at, np.full(5, 4.0))
+    np.testing.assert_allclose(below, ndtr(-0.5), rtol=1e-5)
+    np.testing.assert_allclose(below[1:], ndtr(-0.5), rtol=1e-10)
+    assert likelihood.predictive_below(np.array([np.inf]), np.zeros(1), np.full(1, 1e10)) == 1.0
+
+
+def test_quantiles_of_counts_with_any_number_of_digits():
+    mean, variance, levels = np.array([-3.0, 2.0, 20.0, 0.0]), np.array([0.1, 1.0, 4.0, 1e4]), np.array([0.1, 0.5, 0.9])
+
+    def below(t):
+        return Poisson().predictive_below(t, mean, variance)
+
+    found = quantiles(below, levels, mean, variance, whole=True)
+    inside = found < 2.0**52  # where one count less is another number
+    assert np.all(below(found) >= levels[:, None])
+    assert np.all((below(found - 1.0) < levels[:, None])[inside])
+    np.testing.assert_allclose(found[:, 3][found[:, 3] > 100], np.exp(100.0 * ndtri(0.9)), rtol=1e-6)
+
+
+@pytest.mark.parametrize("variance", [1.2, 30.0, 1e4, 1e8])
+def test_a_long_tail_is_integrated_by_panels_as_by_equal_steps(variance, monkeypatch):
+    a, mean = np.array([1.0, 2.0, 50.0, 1e6, 1e40]), np.array([1.0, -3.0, 6.0, 14.0, 95.0])
+    given = a, np.full(5, 0.02), np.full(5, 0.3), mean, np.full(5, variance)
+    by_panels = count_below(*given)
+    monkeypatch.setattr(below_module, "LONG", 0.0)
+    np.testing.assert_allclose(by_panels, count_below(*given), rtol=0, atol=1e-13)
