@@ -158,8 +158,8 @@ class Ordinal(Likelihood):
         """Return cumulants ``(order - 2, n)`` of likelihood times Gaussian, in units of its standard deviations."""
         piece = self._piece(t, mean, variance)
         known = piece.cumulants(order)
-        part = variance / piece.scale**2  # of the variance of f and its noise together that is f's
-        sd = np.sqrt(part * (1.0 - part) + part**2 * known[1])  # f given where f and noise lie, and that itself
+        part, rest = (v / piece.scale**2 for v in (variance, self.noise_variance))  # of f + noise, f's and the noise's
+        sd = np.sqrt(part * rest + part**2 * known[1])  # f given where f and noise lie, and that itself
         return np.array([known[k - 1] * (part / sd) ** k for k in range(3, order + 1)])
 
     def level_probabilities(self, mean: Array, variance: Array) -> Array:

@@ -79,6 +79,8 @@ class DenseGram(Matrix):
         sd = np.sqrt(self.diagonal())
         unit = np.where(sd > 0, sd, 1.0)
         root, pivots = pivoted_root(self.entries / unit[:, None] / unit, -1.0)
+        if not pivots.size:  # all zero: LAPACK takes no triangle without rows
+            root, pivots = np.zeros((sd.size, 1)), np.zeros(1, dtype=np.intp)
         return LowRankGram(root * sd[:, None], pivots, 0.0)
 
     def sites(self, precision: Array) -> SiteCorrection:

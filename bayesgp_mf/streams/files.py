@@ -139,7 +139,8 @@ def read(path: Path, kernel: Any = None, likelihood: Likelihood | None = None) -
     if checksum != _checksum(header, found):
         raise DamagedFileError(f"{path} is damaged, or was changed: its checksum does not match what is in it.")
     try:
-        settings, values = described["settings"], described["kernel"].pop(VALUES, {})
+        settings, stated = described["settings"], (described["kernel"], described["likelihood"])
+        values = stated[0].pop(VALUES, {})
         names, classes, control = settings["features"], settings["classes"], Control(**described["control"])
     except WRONG as error:
         raise DamagedFileError(f"{path} is no file of Stream.save, or damaged: {error}.") from error
@@ -147,8 +148,8 @@ def read(path: Path, kernel: Any = None, likelihood: Likelihood | None = None) -
         check_likelihood(likelihood)
         likelihood = likelihood if classes is None else likelihood.with_classes(tuple(classes))
     try:
-        kernel = stated_kernel(described["kernel"], lambda name: values[name], kernel, names)
-        likelihood = stated_likelihood(described["likelihood"], likelihood)
+        kernel = stated_kernel(stated[0], lambda name: values[name], kernel, names)
+        likelihood = stated_likelihood(stated[1], likelihood)
     except DamagedFileError as error:
         raise DamagedFileError(f"{path} is no file of Stream.save, or damaged: {error.__cause__}") from error
     return Saved(found, settings, kernel, likelihood, control)

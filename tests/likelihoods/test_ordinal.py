@@ -203,3 +203,9 @@ def test_it_has_no_two_classes():
         fitted(method="exact")
     corrected = bgp.predict(fitted(draws=2), NEW, draws=False, corrected=True)["predictions"]["p"].values
     np.testing.assert_allclose(corrected.sum(axis=1), 1.0)
+
+
+def test_between_two_cuts_a_wide_gaussian_is_uniform_however_small_the_noise():
+    variance = 10.0 ** np.linspace(8.0, 20.0, 100)  # the noise is lost in its rounding, in either direction
+    found = Ordinal([-1.0, 1.0], 1e-14).tilted_cumulants(np.ones(100), np.zeros(100), variance, 4)
+    np.testing.assert_allclose(found, np.array([[0.0], [-1.2]]) * np.ones(100), atol=1e-6)

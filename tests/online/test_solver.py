@@ -230,3 +230,12 @@ def test_means_that_are_huge_beside_a_tiny_noise_are_refused(decades):
     for solver in (Online(), METHODS["tap"]):
         with pytest.raises(bgp.NotPositiveDefiniteError, match="rounding decides"):
             solver.solve(problem)
+
+
+def test_latent_values_that_are_known_beforehand_learn_nothing():
+    X, y = np.zeros((6, 1)), np.array([0, 1, 1, 0, 1, 1])  # each prior variance is zero
+    options = {"method": "online", "random_seed": 1, "progress": False}
+    fit = bgp.fit(X, y, bgp.kernels.Linear() * bgp.kernels.White(), bgp.Probit(), **options)["fit"]
+    np.testing.assert_array_equal(fit["latent_sd"], 0.0)
+    np.testing.assert_array_equal(fit["latent_mean"], 0.0)
+    np.testing.assert_allclose(float(fit["log_evidence"]), 6.0 * np.log(0.5), rtol=1e-12)

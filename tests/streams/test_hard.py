@@ -177,6 +177,10 @@ EDITS = [
     ("settings", "forget", -2.0),
     ("settings", "budget", ...),
     ("settings", "entropy", ...),
+    ("header", "likelihood", ...),
+    ("header", "kernel", ...),
+    ("header", "control", ...),
+    ("header", "settings", ...),
     ("array", "n_cases", lambda a: -a),
     ("array", "n_cases", lambda a: a[:-1]),
     ("array", "n_cases", lambda a: a * 100),
@@ -209,10 +213,11 @@ def test_what_could_not_have_been_saved_is_refused_though_the_checksum_is_right(
         arrays = {each: file[each] for each in file.files if each not in (HEADER, CHECKSUM)}
     if where == "array":
         arrays[name] = value(arrays[name])
-    elif value is ...:
-        del header["settings"][name]
     else:
-        header["settings"][name] = value
+        edited = header if where == "header" else header["settings"]
+        edited[name] = value
+        if value is ...:
+            del edited[name]
     text = json.dumps(header)
     np.savez(path, **{HEADER: np.array(text), CHECKSUM: np.array(_checksum(text, arrays))}, **arrays)
     with pytest.raises(ValueError, match=r"s\.npz"):
