@@ -52,7 +52,7 @@ from bayesgp_mf.sharded.solve import LOSSES, ShardedSolution, evidence_gradient,
 from bayesgp_mf.sharded.sources import Rows, Table, from_dask
 from bayesgp_mf.solvers.meanfield import tap
 from bayesgp_mf.streams import Stream
-from bayesgp_mf.streams.arguments import check_hyper
+from bayesgp_mf.streams.arguments import check_any_cases, check_hyper
 from bayesgp_mf.streams.factor import Factor
 from bayesgp_mf.types import Array
 
@@ -356,6 +356,7 @@ def fit_stream(
             f"a table in parts has two classes or real targets, and {type(likelihood).__name__} several classes. Use "
             "fit(X, y, ..., inducing=...) with arrays that fit into memory."
         )
+    check_any_cases("a table in parts", likelihood)
     check_inducing(likelihood, tap)
     check_control(control)
     control.check_scheme("tap on shards")

@@ -126,9 +126,19 @@ def check_streamed(kernel: Kernel, likelihood: Likelihood) -> None:
             f"a stream needs some noise in the likelihood, and {likelihood!r} has none: it is a step. Use "
             f"{likelihood.allows_noise or 'Probit(noise_variance=1.0) or Step(flip=0.05)'}."
         )
+    check_any_cases("a stream", likelihood)
     check = traits_of(get_method("tap", likelihood)).check
     if check is not None:
         check(likelihood)
+
+
+def check_any_cases(where: str, likelihood: Likelihood) -> None:
+    """Raise a ValueError if a likelihood has numbers of certain cases, where cases come in parts."""
+    if likelihood.of_cases(np.zeros(1, dtype=np.intp)) is not likelihood:
+        raise ValueError(
+            f"{where} takes cases in parts, and {type(likelihood).__name__} has a number for each of certain cases. "
+            "Give one number for all of them, or use fit(X, y, ...) with all cases at once."
+        )
 
 
 def check_hyper(hyper: str | Strategy) -> None:

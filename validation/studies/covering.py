@@ -16,18 +16,28 @@ from validation.reporting.checks import at_least, at_most
 from validation.studies.study import Findings, Study, Task
 
 PARTS = {"triples": 48, "pairs 1": 12, "pairs 2": 12, "streams 1": 6, "streams 2": 6}
+PARTS |= {"estimators 1": 6, "estimators 2": 6, "shards 1": 6, "shards 2": 6}
 """In how many tasks each array is done. The two arrays of pairs have other cells and other data."""
+
+
+def table(kind: str) -> Any:
+    """Return the table of streams, of estimators or of shards; None for those of `fit`."""
+    from tests.covering import estimators, shards, streams
+
+    tables = {"streams": streams.TABLE, "estimators": estimators.TABLE, "shards": shards.TABLE}
+    return tables.get(kind.split()[0])
 
 
 @cache
 def cells(kind: str) -> list[dict[str, str]]:
     """Return the cells of an array: of the first six options with the usual values of the others, or of all."""
-    from tests.covering import refusals, streams  # with libraries that only tests need
+    from tests.covering import refusals  # with libraries that only tests need
     from tests.covering.arrays import array
     from tests.covering.options import FIRST_SIX, FIT
 
-    if kind.startswith("streams"):
-        return array(streams.OPTIONS, 2, (*streams.REFUSALS, *streams.SLOW), salt=kind)
+    of_kind = table(kind)
+    if of_kind is not None:
+        return array(of_kind.options, 2, (*of_kind.refusals, *of_kind.slow), salt=kind)
     if kind != "triples":
         return array(FIT, 2, refusals.FIT, salt=kind)
     six = {name: FIT[name] for name in FIRST_SIX}
@@ -40,9 +50,9 @@ def tried(kind: str, part: int) -> dict[str, Any]:
     """Return how many cells of a part work, how many are refused, and what the others raised."""
     from tests.covering.arrays import label
     from tests.covering.laws import check
-    from tests.covering.streams import TABLE
 
-    of_kind = TABLE.check if kind.startswith("streams") else check
+    others = table(kind)
+    of_kind = check if others is None else others.check
     found: dict[str, Any] = {"works": 0, "refused": 0, "failed": []}
     with tempfile.TemporaryDirectory() as folder:
         for number, cell in list(enumerate(cells(kind)))[part :: PARTS[kind]]:
