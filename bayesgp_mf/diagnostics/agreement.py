@@ -91,7 +91,7 @@ class Agreement:
         a bound on its expected Monte-Carlo error. Draws of one and the same distribution have a distance of about
         that error, not of zero.
     probability : Compared or None
-        Predicted probability of class 1, ``(m,)``, if both have predictions of it.
+        Predicted probability of class 1, ``(m,)``, or of ordered levels, ``(m, K)``, if both have predictions of it.
     log_evidence : Compared or None
         ``(1,)`` in nats, if both have one.
     obs_id : (n,) array or None
@@ -128,14 +128,15 @@ class Agreement:
         return f"Too few draws to tell whether they agree; {largest}{', '.join(named)}. Take more draws."
 
     def to_dataset(self) -> xr.Dataset:
-        """Return all numbers as a data set, with dimensions obs_id, quantile and predicted_id."""
+        """Return all numbers as a data set, with dimensions obs_id, quantile, predicted_id, and level where ordered."""
         cases = ("obs_id",)
+        predicted = ("predicted_id", "level")[: 1 if self.probability is None else self.probability.first.ndim]
         variables: dict[str, Any] = {"w1": (cases, self.w1), "w1_error": (cases, self.w1_error)}
         parts = {
             "mean": (self.mean, cases),
             "sd": (self.sd, cases),
             "quantile_value": (self.quantiles, ("quantile", "obs_id")),
-            "probability": (self.probability, ("predicted_id",)),
+            "probability": (self.probability, predicted),
             "log_evidence": (self.log_evidence, ()),
         }
         for name, (compared, dims) in parts.items():
@@ -152,7 +153,8 @@ class Agreement:
         yield _Gap("sd", self.sd.difference / unit, self.sd.error / unit, STRETCH, " (relative)")
         yield _Gap("Wasserstein distance", self.w1 / unit, self.w1_error / unit, DISTANCE, " sd")
         if self.probability is not None:
-            yield _Gap("probability", self.probability.difference, self.probability.error, PROBABILITY, "")
+            difference, error = self.probability.difference.ravel(), self.probability.error.ravel()
+            yield _Gap("probability", difference, error, PROBABILITY, "")
         if self.log_evidence is not None:
             yield _Gap("log evidence", self.log_evidence.difference, self.log_evidence.error, NATS, " nats")
 

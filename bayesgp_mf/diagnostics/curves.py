@@ -171,6 +171,8 @@ def partial_dependence(
     levels = as_probabilities("probabilities", probabilities)
     fit = fitted(idata, kernel, likelihood, method)
     columns = range(len(fit.names)) if features is None else [fit.column(each) for each in features]
+    if not columns:
+        raise ValueError("features must name at least one input, got none. Leave it out for all of them.")
     return [_averaged(fit, column, scale, np.empty(0) if levels is None else levels, points) for column in columns]
 
 

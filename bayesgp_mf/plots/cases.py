@@ -241,7 +241,8 @@ def plot_agreement(
         quantity = quantity or "mean"
         found = _of_containers(cast(Any, reference), cast(Any, values), quantity)
         drawn = arguments_of(found, quantity)
-        reference, values, unit = found.second, found.first, unit or drawn["unit"]
+        reference, values = np.asarray(drawn["reference"]), np.asarray(drawn["values"])
+        unit = unit or drawn["unit"]
         reference_error = drawn["reference_error"] if reference_error is None else reference_error
         tolerance = drawn["tolerance"] if tolerance is None else tolerance
     quantity = quantity or "value"
@@ -276,9 +277,9 @@ def arguments_of(compared: Compared, quantity: str) -> dict[str, Any]:
     """Return what `plot_agreement` draws of a comparison, by the names of its arguments."""
     of_probabilities = quantity == "probability"
     return {
-        "reference": compared.second,
-        "values": compared.first,
-        "reference_error": compared.error if np.any(compared.error) else None,
+        "reference": compared.second.ravel(),  # of ordered levels a probability of each
+        "values": compared.first.ravel(),
+        "reference_error": compared.error.ravel() if np.any(compared.error) else None,
         "unit": "" if of_probabilities else "latent units",
         "tolerance": PROBABILITY if of_probabilities else None,  # the same for all cases
     }

@@ -115,6 +115,22 @@ def test_probabilities_from_draws_or_with_their_error():
     np.testing.assert_allclose(found.probability.second_error, np.sqrt(0.05 / 8000), rtol=0.1)
 
 
+def test_probabilities_of_ordered_levels_are_compared(tmp_path):
+    levels = np.digitize(X[:, 0], [-0.5, 0.7])
+    one, other = (
+        bgp.predict(bgp.fit(X, levels, KERNEL, bgp.Ordinal([-0.5, 0.7]), method=method, random_seed=1), [[0.5], [9.0]])
+        for method in ("laplace", "tap")
+    )
+    found = agreement(one, other)
+    p, q = (each["predictions"]["p"].values for each in (one, other))
+    np.testing.assert_allclose(found.probability.difference, p - q)
+    assert found.to_dataset()["probability_first"].dims == ("predicted_id", "level")
+    assert "probability" in str(found)
+    ax = bgp.plots.plot_agreement(other, one, quantity="probability")
+    assert sum(line.get_xdata().size == p.size for line in ax.lines) == 1
+    bgp.report(one, tmp_path / "levels.html", reference=other)
+
+
 def test_data_set_holds_everything():
     found = agreement(fitted("laplace"), fitted("tap"))
     dataset = found.to_dataset()

@@ -152,6 +152,7 @@ def test_settings_stand_for_all_by_their_weights(labels):
     ("options", "message"),
     [
         ({"features": ["age"]}, "feature must be one of the inputs"),
+        ({"features": []}, "features must name at least one input"),
         ({"features": [True]}, "feature must be one of the inputs"),
         ({"scale": "probability"}, "scale must be 'latent'"),
         ({"points": 0}, "points"),
