@@ -67,7 +67,7 @@ def count_below(a: Array, b: Array, shift: Array, mean: Array, variance: Array) 
         )  # than the steepest flank of V, which has an edge where a or b is small
     (narrow,) = np.nonzero(~wide)
     (long,) = np.nonzero(wide & (b < LONG))
-    for block in blocks(long.size, ENTRIES // PANELS_OF_ALL):
+    for block in blocks(long.size, max(ENTRIES // PANELS_OF_ALL, 1)):
         some = long[block]
         found[some] = _by_panels(a[some], b[some], (mean - shift)[some], sd[some])
     weight = np.exp(-0.5 * NODES**2)
