@@ -16,8 +16,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
-from bayesgp_mf.container.groups import Container, get_group
-from bayesgp_mf.container.stored import not_stored
+from bayesgp_mf.container.groups import Container
 from bayesgp_mf.container.write import check_storable_in_parts, parts_container, posterior_in_parts
 from bayesgp_mf.errors import (
     ConvergenceError,
@@ -28,7 +27,6 @@ from bayesgp_mf.errors import (
     warn,
 )
 from bayesgp_mf.fitting import fit as fit_here
-from bayesgp_mf.fitting import posterior
 from bayesgp_mf.hyper import SearchName, Strategy
 from bayesgp_mf.hyper.optimise import uphill
 from bayesgp_mf.inference.assembly import assemble_inducing, check_inducing
@@ -54,6 +52,7 @@ from bayesgp_mf.solvers.meanfield import tap
 from bayesgp_mf.streams import Stream
 from bayesgp_mf.streams.arguments import check_any_cases, check_hyper
 from bayesgp_mf.streams.factor import Factor
+from bayesgp_mf.streams.learning import posterior_given
 from bayesgp_mf.types import Array
 
 START = 5_000
@@ -385,8 +384,7 @@ def fit_stream(
                 "chains": 1,
             }
             found = fit_here(known.X, t, kernel, likelihood, hyper=hyper, random_seed=rng, progress=progress, **options)
-            again = not_stored(get_group(found, "fit"), {"kernel": kernel, "likelihood": likelihood})
-            tuned: Any = posterior(found, **again)
+            tuned = posterior_given(found, kernel=kernel, likelihood=likelihood)
             kernel, likelihood = tuned.kernel, tuned.problem.likelihood
         points = inducing_points(kernel, start).used
         warn_of_scale(known.X[:FEW], [kernel])

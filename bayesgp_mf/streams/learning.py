@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from bayesgp_mf.container.groups import get_group
+from bayesgp_mf.container.groups import Container, get_group
 from bayesgp_mf.container.stored import not_stored
 from bayesgp_mf.fitting import fit, posterior
 from bayesgp_mf.hyper import SearchName, Strategy
@@ -299,11 +299,14 @@ class Learner:
         # of several classes the targets that are kept are codes
         coded = self.likelihood.with_classes(tuple(range(values_of(self.likelihood).outputs + 1)))
         found = fit(state.X, state.t, state.kernel, coded, hyper=hyper, **given)
-        again = not_stored(get_group(found, "fit"), {"kernel": state.kernel, "likelihood": coded})
-        process: Any = posterior(found, **again)
-        return as_kernel(process.kernel)
+        return as_kernel(posterior_given(found, kernel=state.kernel, likelihood=coded).kernel)
 
 
 def values_of(likelihood: Likelihood) -> Values:
     """Return what the latent values of a case are under a likelihood."""
     return ClassValues(likelihood) if likelihood.has_classes else Values(likelihood)
+
+
+def posterior_given(idata: Container, **given: Any) -> Any:
+    """Return the posterior of a fit to a given ``kernel`` and ``likelihood``, again if no file holds them."""
+    return posterior(idata, **not_stored(get_group(idata, "fit"), given))

@@ -16,9 +16,10 @@ import bayesgp_mf as bgp
 from bayesgp_mf.likelihoods.by_case import by_case
 from bayesgp_mf.methods import get_method
 from tests.covering import refusals
-from tests.covering.arrays import Cell, Refusal
+from tests.covering.arrays import Cell, Refusal, Table
 from tests.covering.options import (
     AVERAGES,
+    FIT,
     NEW,
     ON_INDUCING,
     SEVERAL_CLASSES,
@@ -78,10 +79,7 @@ def check(cell: Cell, seed: int, folder: Path) -> str:
 
 def refused(call: Callable[..., Any], cell: Cell, expected: list[Refusal]) -> None:
     """Assert that a call is refused in words that one of several refusals expects, before anything is solved."""
-    message = error_of(call)
-    assert any(re.search(each.words, message) for each in expected), (
-        f"expected {[e.words for e in expected]}: {message}"
-    )
+    message = refused_in_words(call, expected)
     try:
         solver = Counting(get_method(cell["method"], likelihood_of(cell)))
     except ValueError:
@@ -90,6 +88,15 @@ def refused(call: Callable[..., Any], cell: Cell, expected: list[Refusal]) -> No
     assert again == message
     if all(not each.found_by_solving for each in expected):
         assert solver.solved == 0, f"{solver.solved} solutions before: {message}"
+
+
+def refused_in_words(call: Callable[[], Any], expected: list[Refusal]) -> str:
+    """Assert that a call is refused in words that one of several refusals expects, and return them."""
+    message = error_of(call)
+    assert any(re.search(each.words, message) for each in expected), (
+        f"expected {[e.words for e in expected]}: {message}"
+    )
+    return message
 
 
 def error_of(call: Callable[[], Any]) -> str:
@@ -162,8 +169,7 @@ def predictions_and_loo_are_proper(cell: Cell, data: Data, idata: Any, rng: Any,
             lambda: bgp.predict(idata, **new, corrected=True),
             lambda: bgp.loo(idata, corrected=True, **unsaved(cell)),
         ):
-            message = error_of(call)
-            assert any(re.search(each.words, message) for each in expected), message
+            refused_in_words(call, expected)
         corrected = False
     bgp.predict(idata, **new, corrected=corrected)
     check_finite(idata, cell)
@@ -269,3 +275,5 @@ LAWS = (
     a_weight_of_two_is_a_case_twice,
     an_offset_is_a_prior_mean,
 )
+
+TABLE = Table(FIT, refusals.FIT, check, refusals.SLOW)

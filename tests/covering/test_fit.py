@@ -5,7 +5,6 @@ Not part of the fast tests is what takes seconds (`refusals.SLOW`), and most of 
 
 from __future__ import annotations
 
-from functools import cache
 from itertools import combinations
 
 import pytest
@@ -13,8 +12,9 @@ import pytest
 from bayesgp_mf import likelihoods
 from bayesgp_mf.hyper import strategy_names
 from bayesgp_mf.methods import METHODS
-from tests.covering import laws, refusals
-from tests.covering.arrays import Cell, alone, array, label, uncovered
+from tests.covering import refusals
+from tests.covering.arrays import Cell, array, uncovered
+from tests.covering.laws import TABLE
 from tests.covering.options import FIRST_SIX, FIT, HYPER, LIKELIHOODS
 
 PARTS = 16
@@ -25,21 +25,6 @@ USUAL = {name: values[0] for name, values in FIT.items()}
 OF_SIX = tuple(each for each in FAST if set(each.options) <= set(SIX))
 
 
-@cache
-def pairs() -> list[Cell]:
-    return array(FIT, 2, FAST, salt=1)
-
-
-@cache
-def refused() -> list[Cell]:
-    """Return cells for each refusal, which it alone applies to where that can be."""
-    return [
-        cell
-        for number, each in enumerate(refusals.FIT)
-        for cell in alone(each, FIT, [other for other in refusals.FIT if other is not each], number)
-    ]
-
-
 def every(part: int, cells: list[Cell]) -> list[tuple[int, Cell]]:
     """Return every so-manieth of the cells, with its number, which is the seed of its data."""
     return list(enumerate(cells))[part::PARTS]
@@ -47,38 +32,26 @@ def every(part: int, cells: list[Cell]) -> list[tuple[int, Cell]]:
 
 @pytest.mark.parametrize("part", range(PARTS))
 def test_every_pair_works_and_agrees_with_what_it_must_be_equal_to(part, tmp_path):
-    for number, cell in every(part, pairs()):
-        try:
-            assert laws.check(cell, number, tmp_path) == "works"
-        except Exception as error:
-            error.add_note(f"cell {number}: {label(cell)}")
-            raise
+    for number, cell in every(part, TABLE.pairs):
+        assert TABLE.tried(number, cell, tmp_path) == "works"
 
 
 @pytest.mark.parametrize("part", range(PARTS))
 def test_what_does_not_go_together_is_refused_in_words_before_work_is_done(part, tmp_path):
-    for number, cell in every(part, refused()):
-        try:
-            assert laws.check(cell, number, tmp_path) == "refused"
-        except Exception as error:
-            error.add_note(f"cell {number}: {label(cell)}")
-            raise
+    for number, cell in every(part, TABLE.refused):
+        assert TABLE.tried(number, cell, tmp_path) == "refused"
 
 
 def test_triples_of_one_likelihood_work(tmp_path):
     """All pairs of the other options are triples with it; those of the others are tried by `make validate`."""
     cells = array({**SIX, "likelihood": [USUAL["likelihood"]]}, 2, OF_SIX)
     for number, cell in list(enumerate(cells))[::THIRDS]:
-        try:
-            laws.check({**USUAL, **cell}, number, tmp_path)
-        except Exception as error:
-            error.add_note(f"triple {number}: {label(cell)}")
-            raise
+        TABLE.tried(number, {**USUAL, **cell}, tmp_path)
 
 
 def test_the_cells_have_every_pair():
-    assert not list(uncovered(pairs(), FIT, 2, FAST))
-    assert list(uncovered(pairs()[:-1], FIT, 2, FAST))  # none of them could be left out
+    assert not list(uncovered(TABLE.pairs, FIT, 2, FAST))
+    assert list(uncovered(TABLE.pairs[:-1], FIT, 2, FAST))  # none of them could be left out
 
 
 def test_a_triple_of_the_first_six_is_in_some_cell_of_that_strength():
@@ -90,10 +63,10 @@ def test_a_triple_of_the_first_six_is_in_some_cell_of_that_strength():
 
 
 def test_every_refusal_is_met_alone():
-    counts = [sum(each.refuses(cell) for each in refusals.FIT) for cell in refused()]
+    counts = [sum(each.refuses(cell) for each in refusals.FIT) for cell in TABLE.refused]
     alone_in = [
         [each.refuses(cell) for each in refusals.FIT].index(True)
-        for cell, n in zip(refused(), counts, strict=True)
+        for cell, n in zip(TABLE.refused, counts, strict=True)
         if n == 1
     ]
     assert set(alone_in) == set(range(len(refusals.FIT)))
@@ -101,7 +74,7 @@ def test_every_refusal_is_met_alone():
 
 def test_what_is_slow_is_little():
     """At most a tenth of the pairs are left to `make validate`."""
-    left = sum(1 for _ in uncovered(pairs(), FIT, 2, refusals.FIT))
+    left = sum(1 for _ in uncovered(TABLE.pairs, FIT, 2, refusals.FIT))
     whole = sum(len(FIT[a]) * len(FIT[b]) for a, b in combinations(FIT, 2))
     assert left <= 0.1 * whole
 

@@ -1,35 +1,12 @@
-"""`streams.Stream` in every pair of values of its options."""
+"""What the cells of `streams.Stream` do not have."""
 
 from __future__ import annotations
-
-from itertools import combinations
 
 import pytest
 
 import bayesgp_mf as bgp
 from bayesgp_mf.streams import Stream
 from tests.covering import functions
-from tests.covering.arrays import uncovered
-from tests.covering.streams import OPTIONS, REFUSALS, SLOW, TABLE
-
-PARTS = 8
-
-
-@pytest.mark.parametrize("part", range(PARTS))
-def test_every_pair_works_and_agrees_with_what_it_must_be_equal_to(part, tmp_path):
-    for number, cell in list(enumerate(TABLE.pairs))[part::PARTS]:
-        assert TABLE.tried(number, cell, tmp_path) == "works"
-
-
-def test_what_does_not_go_together_is_refused_in_words(tmp_path):
-    for number, cell in enumerate(TABLE.refused):
-        assert TABLE.tried(number, cell, tmp_path) == "refused"
-
-
-def test_the_cells_have_every_pair():
-    assert not list(uncovered(TABLE.pairs, OPTIONS, 2, (*REFUSALS, *SLOW)))
-    left = sum(1 for _ in uncovered(TABLE.pairs, OPTIONS, 2, REFUSALS))
-    assert left <= 0.1 * sum(len(OPTIONS[a]) * len(OPTIONS[b]) for a, b in combinations(OPTIONS, 2))
 
 
 def test_a_likelihood_of_functions_is_tuned_with():
