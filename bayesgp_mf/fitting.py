@@ -242,7 +242,7 @@ def fit(
     judge = solver if strategy is None or strategy.method is None else get_method(strategy.method, likelihood)
     check_positive_integers(draws=draws, chains=chains)
     recorded = (*(() if strategy is None else strategy.records), *(() if chosen is None else RECORDS))
-    _check_model(kernel, likelihood, (solver, judge), recorded)
+    _check_model(kernel, X, likelihood, (solver, judge), recorded)
     with one_thread_if_small(t.shape[0]):
         _check_sample(likelihood, t.shape[0], class_names)
     if chosen is not None:
@@ -505,7 +505,7 @@ def _check_sample(likelihood: Likelihood, n: int, class_names: tuple[str, ...]) 
 
 
 def _check_model(
-    kernel: Kernel, likelihood: Likelihood, solvers: tuple[Solver, ...], recorded: tuple[str, ...]
+    kernel: Kernel, X: Array, likelihood: Likelihood, solvers: tuple[Solver, ...], recorded: tuple[str, ...]
 ) -> None:
     """Raise an error if kernel, likelihood and methods do not go together, before any work is done.
 
@@ -518,6 +518,11 @@ def _check_model(
         raise ValueError(
             f"kernels.PerClass has a kernel for each class, and {likelihood.display_name} one latent value for each "
             "case. Use likelihood=bgp.MultinomialProbit() or Softmax(), or one kernel."
+        )
+    if kernel.per_class and len(kernel.diag(X[:1])) != likelihood.n_classes:
+        raise ValueError(
+            f"kernels.PerClass must have a kernel for each of the {likelihood.n_classes} classes, in the order "
+            f"{list(likelihood.classes or ())}, and it has {len(kernel.diag(X[:1]))}."
         )
     check_parameter_names(Model.of(kernel, likelihood).params, recorded)
     for solver in solvers:

@@ -126,6 +126,33 @@ def test_every_way_of_fitting_takes_text(options):
     assert predicted(text)["p"].values[2] == pytest.approx(0.5, abs=1e-9)
 
 
+UNREAD = {
+    "note": np.tile(["a", "b", "c"], 15),
+    "when": pd.date_range("2026-01-01", periods=45),
+    "lab": np.where(np.arange(45) == 3, np.nan, 1.0),
+}
+
+
+def test_columns_that_no_kernel_reads_may_hold_anything():
+    dose = FRAME[["dose"]]
+    kernel, more = bgp.kernels.Linear(4.0, columns=["dose"]) + bgp.kernels.Bias(), dose.assign(**UNREAD)
+    few, y = {"draws": 2, "random_seed": 1, "progress": False}, FRAME["dose"] + np.sin(np.arange(45)) > 0
+    wanted = bgp.posterior(bgp.fit(dose, y, kernel, **few)).predict_proba(dose)
+    idata = bgp.fit(more, y, kernel, **few)
+    for table in (more, more.assign(note="d")):
+        np.testing.assert_allclose(bgp.posterior(idata).predict_proba(table), wanted, rtol=1e-12)
+    np.testing.assert_array_equal(get_group(idata, "constant_data")["X"].values[:, 1:], 0.0)
+    with_points = bgp.fit(more, y, kernel, inducing=more[:8], **few)
+    np.testing.assert_allclose(bgp.posterior(with_points).predict_proba(more), wanted, atol=1e-5)
+    stream = bgp.streams.Stream(kernel, classes=(False, True), random_seed=1).update(more, y)
+    np.testing.assert_allclose(stream.predict_proba(more), wanted, atol=1e-5)
+    model = bgp.sklearn.GPClassifier(kernel, hyper=None).fit(more, y)
+    np.testing.assert_allclose(model.predict_proba(more)[:, 1], wanted, rtol=1e-9)
+    for table in (more, more.drop(columns="note")):
+        with pytest.raises(ValueError, match=r"X must hold (real )?numbers"):
+            bgp.fit(table, y, bgp.kernels.Linear(4.0), **few)
+
+
 def test_inducing_inputs_have_the_groups_as_text():
     """The group "1" is the code 0, and not the number 1 that its text could be read as."""
     some = FRAME.groupby("clinic").head(4)
@@ -166,7 +193,7 @@ def test_levels_go_to_the_categorical_kernels_of_their_columns_alone():
     [
         (
             FRAME,
-            Linear(columns="dose"),
+            Linear(),
             r"column 'clinic' has entries such as '.*kernels\.Categorical\(columns='clinic'",
         ),
         (

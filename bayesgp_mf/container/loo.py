@@ -119,14 +119,16 @@ def weights_of_cases(idata: Container) -> Array:
     return given["weights"].values if "weights" in given else np.ones(observed_targets(idata).size)
 
 
-def has_probabilities(idata: Container) -> bool | None:
+def has_probabilities(
+    idata: Container, kernel: Any = None, likelihood: Likelihood | None = None, method: Solver | None = None
+) -> bool | None:
     """Tell whether targets have probabilities, as labels and counts, or densities; None if draws do not say it."""
     if is_of_draws(idata):
         stated = get_group(idata, LEAVE_ONE_OUT).attrs.get("probabilities")
         return None if stated is None else bool(stated)
     fit = fit_group(idata)
     names = names_of(get_group(idata, "constant_data")["feature"].values)
-    return likelihood_of(fit, None, kernel_of(fit, None, names)).is_discrete
+    return likelihood_of(fit, likelihood, kernel_of(fit, kernel, names)).is_discrete
 
 
 def _of_draws(densities: xr.Dataset) -> LooEstimate:

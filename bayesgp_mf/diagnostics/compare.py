@@ -14,7 +14,7 @@ from bayesgp_mf.arviz_version import arviz_major
 from bayesgp_mf.container.groups import Container
 from bayesgp_mf.container.loo import has_probabilities, is_of_draws, loo, observed_targets, weights_of_cases
 from bayesgp_mf.container.read import fit_group
-from bayesgp_mf.container.stored import evidence_of_fit
+from bayesgp_mf.container.stored import evidence_of_fit, not_stored
 from bayesgp_mf.container.write import check_has_cases
 from bayesgp_mf.inference.solution import Evidence
 
@@ -54,7 +54,13 @@ class ModelComparison:
         return f"{self.table.to_string(float_format='{:.3f}'.format)}\n{self.sentence}"
 
 
-def compare(fits: Mapping[str, Container] | Container, *more: Container) -> ModelComparison:
+def compare(
+    fits: Mapping[str, Container] | Container,
+    *more: Container,
+    kernel: Any = None,
+    likelihood: Any = None,
+    method: Any = None,
+) -> ModelComparison:
     """Compare models of the same cases by their evidence and by ArviZ's leave-one-out comparison [1]_.
 
     The evidence measures how probable the data are under the prior, and so punishes a needlessly wide prior.
@@ -67,6 +73,9 @@ def compare(fits: Mapping[str, Container] | Container, *more: Container) -> Mode
         arguments, which are numbered.
     *more : container
         The other containers, if they have no names.
+    kernel, likelihood, method : optional
+        As for `loo`, where containers do not hold them: one for all that do not, or a mapping with that of each, by the
+        name of the model.
 
     Returns
     -------
@@ -77,7 +86,8 @@ def compare(fits: Mapping[str, Container] | Container, *more: Container) -> Mode
     ------
     ValueError
         If there are fewer than two models, their cases have other targets or other weights, some have probabilities
-        of the targets and others densities, or one was not made by this package.
+        of the targets and others densities, one was not made by this package, or its ``kernel``, ``likelihood`` or
+        ``method`` is missing.
     UndefinedQuantityError
         If a model has no leave-one-out prediction of some case.
 
@@ -109,8 +119,9 @@ def compare(fits: Mapping[str, Container] | Container, *more: Container) -> Mode
     """
     named = _named(fits, more)
     evidences = _evidences(named)
-    _check_same_cases(named)
-    table = evidences.join(_elpd(named)).sort_values("rank")
+    given = _given_of_each(named, {"kernel": kernel, "likelihood": likelihood, "method": method})
+    _check_same_cases(named, given)
+    table = evidences.join(_elpd(named, given)).sort_values("rank")
     return ModelComparison(table, _sentence(table))
 
 
@@ -126,7 +137,23 @@ def _named(fits: Any, more: tuple[Container, ...]) -> dict[str, Container]:
     return named
 
 
-def _check_same_cases(named: Mapping[str, Container]) -> None:
+def _given_of_each(named: Mapping[str, Container], given: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    """Return what each container asks for again, of what was given for all of them or by the name of the model."""
+    found: dict[str, dict[str, Any]] = {name: {} for name in named}
+    for what, value in given.items():
+        if isinstance(value, Mapping) and not value.keys() <= named.keys():
+            unknown = sorted(map(str, value.keys() - named.keys()))
+            raise ValueError(
+                f"{what} is given for {unknown}, and the models are {list(named)}. Give it by their names."
+            )
+        for name, idata in named.items():
+            if not is_of_draws(idata):
+                own = value.get(name) if isinstance(value, Mapping) else value
+                found[name] |= not_stored(fit_group(idata), {what: own})
+    return found
+
+
+def _check_same_cases(named: Mapping[str, Container], given: Mapping[str, Mapping[str, Any]]) -> None:
     """Raise a ValueError unless all models are of the same targets, in the same order, with the same weights.
 
     Elpd and evidence are sums over cases, in which each counts by its weight. Nor may some models have probabilities of
@@ -148,7 +175,7 @@ def _check_same_cases(named: Mapping[str, Container]) -> None:
                 f"{name} was fitted with other weights than {first}, and evidence and leave-one-out are sums in which "
                 "each case counts by its weight. Only models of the same cases with the same weights can be compared."
             )
-    known = {name: has_probabilities(idata) for name, idata in named.items()}
+    known = {name: has_probabilities(idata, **given[name]) for name, idata in named.items()}
     discrete, densities = ([name for name, is_one in known.items() if is_one is kind] for kind in (True, False))
     if discrete and densities:
         raise ValueError(
@@ -190,12 +217,12 @@ def _evidences(named: Mapping[str, Container]) -> pd.DataFrame:
     return table.reindex(columns=[*columns, "log_bayes_factor", "log_bayes_factor_left"])
 
 
-def _elpd(named: Mapping[str, Container]) -> pd.DataFrame:
+def _elpd(named: Mapping[str, Container], given: Mapping[str, Mapping[str, Any]]) -> pd.DataFrame:
     """Return ArviZ's comparison, with the names and the sign that its later generation has."""
     import arviz
 
     old = arviz_major() < 1
-    estimates = {name: loo(idata) for name, idata in named.items()}
+    estimates = {name: loo(idata, **given[name]) for name, idata in named.items()}
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="The inplace keyword in")  # ArviZ 0.23 with pandas 3.1
         found = arviz.compare(estimates, **({} if old else {"round_to": "none"}))

@@ -237,6 +237,12 @@ class Scan(Strategy):
         """Return how many solutions it will take: one for each point of the grid."""
         return math.prod(len(values) for values in self.grid.values()) if self.grid else len(DEFAULT_FACTORS)
 
+    def check(self, target: Target) -> None:
+        """Raise a ValueError if targets are not labels, or the grid is none of this model."""
+        if target.likelihood.is_real:
+            raise ValueError("hyper='scan' counts wrong labels, and these targets are real numbers; use hyper='loo'.")
+        self._axes(target)
+
     def choose(self, target: Target, rng: np.random.Generator, advance: Advance) -> HyperResult:
         """Count errors at every point of the grid, and choose.
 
@@ -247,8 +253,7 @@ class Scan(Strategy):
         MemoryError, LowRankError
             If none had for want of memory, or of a Gram matrix of low rank where that was asked for.
         """
-        if target.likelihood.is_real:
-            raise ValueError("hyper='scan' counts wrong labels, and these targets are real numbers; use hyper='loo'.")
+        self.check(target)
         axes = self._axes(target)
         grid, counted, reason = list(product(*axes)), list[_Counted](), None
         for changes in grid:

@@ -173,6 +173,10 @@ class Strategy(ABC):
     def choose(self, target: Target, rng: np.random.Generator, advance: Advance) -> HyperResult:
         """Return the model, or models, that the data speak for: kernels with their likelihoods."""
 
+    def check(self, target: Target) -> None:
+        """Raise a ValueError if it cannot choose for this model, which is known before any case is there."""
+        return
+
     def solutions(self, target: Target) -> int | None:
         """Return how many solutions it will take, about, with those of the posteriors that it averages over.
 

@@ -11,7 +11,7 @@ import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
 from bayesgp_mf.inputs.frames import as_pandas
-from bayesgp_mf.inputs.tables import as_inputs, check_same_features, feature_names, place
+from bayesgp_mf.inputs.tables import as_inputs, as_numbers, check_same_features, feature_names, place
 from bayesgp_mf.kernels import Kernel, leaves
 from bayesgp_mf.types import Array
 
@@ -20,7 +20,7 @@ def as_inputs_of(kernel: Kernel, X: ArrayLike) -> tuple[Array, Kernel]:
     """Return training inputs as a finite array ``(n, d)``, and the kernel with what their columns of text hold.
 
     Texts become the numbers 0, 1, ... in sorted order, or in that of a pandas Categorical, where a kernel reads the
-    column as groups.
+    column as groups. A column that no kernel reads may hold anything (`with_unread`).
 
     Parameters
     ----------
@@ -32,10 +32,10 @@ def as_inputs_of(kernel: Kernel, X: ArrayLike) -> tuple[Array, Kernel]:
     Raises
     ------
     ValueError
-        If the inputs are malformed; if a text is missing, or two of them have one name; if a column of text is none
-        that a kernel reads as groups, or one that another kernel takes for numbers.
+        If the inputs are malformed; if a text is missing, or two of them have one name; if a kernel takes a column of
+        text for numbers.
     """
-    X = as_pandas("X", X)
+    X = with_unread(X, kernel)
     levels: dict[int, tuple[str, ...]] = {}
     codes: dict[int, Array] = {}
     width = _width(X)
@@ -66,7 +66,7 @@ def as_new_inputs(X_new: ArrayLike, X: Array, features: Sequence[str] | None, ke
     kernel : Kernel
         Which knows the texts of the training inputs.
     """
-    X_new = as_pandas("X_new", X_new)
+    X_new = with_unread(X_new, kernel)
     check_same_features(features, X_new)
     codes: dict[int, Array] = {}
     for j, known in levels_of(kernel).items():
@@ -100,7 +100,7 @@ def with_codes(name: str, inputs: ArrayLike, kernel: Kernel) -> Any:
     ValueError
         If a text is missing, or none of the training inputs has it.
     """
-    table = as_pandas(name, inputs)
+    table = with_unread(inputs, kernel)
     codes: dict[int, Array] = {}
     for j, known in levels_of(kernel).items():
         texts = _texts(name, table, j) if j < _width(table) else None
@@ -115,11 +115,29 @@ def with_codes(name: str, inputs: ArrayLike, kernel: Kernel) -> Any:
     return _with_columns(table, codes)
 
 
-def holds_text(X: Any) -> bool:
-    """Tell whether a column of a table ``(n, d)`` holds text, which only kernels that tell groups can read."""
+def with_unread(X: Any, kernel: Kernel) -> Any:
+    """Return a table with zeros in the columns that no kernel reads and that do not hold finite numbers."""
+    X = as_pandas("X", X)
+    width = _width(X)
+    read = {*_read_as(kernel, "numbers", width), *_read_as(kernel, "groups", width)}
+    unread = [j for j in range(width) if j not in read and not _holds_numbers(X, j)]
+    return _with_columns(X, {j: np.zeros(len(X)) for j in unread})
+
+
+def _holds_numbers(X: Any, j: int) -> bool:
+    """Tell whether all entries of a column are finite numbers."""
+    try:
+        return bool(np.isfinite(as_numbers("X", _column(X, j))).all())
+    except ValueError:
+        return False
+
+
+def holds_more_than_numbers(X: Any) -> bool:
+    """Tell whether a table ``(n, d)`` has a column that needs a kernel to say what becomes of it, as one of text."""
     if isinstance(X, pd.DataFrame):
         columns = [X.iloc[:, j] for j in range(X.shape[1])]
-        return any(isinstance(each, str) for column in columns if column.dtype.kind == "O" for each in column)
+        text = any(isinstance(each, str) for column in columns if column.dtype.kind == "O" for each in column)
+        return text or not all(_holds_numbers(X, j) for j in range(X.shape[1]))
     if _is_array_of_numbers(X) or hasattr(X, "toarray"):
         return False
     return any(isinstance(each, str) for each in _as_objects(X).flat)
@@ -159,6 +177,10 @@ def _width(X: Any) -> int:
     return int(shape[1]) if len(shape) == 2 else 0
 
 
+def _column(X: Any, j: int) -> Any:
+    return X.iloc[:, j] if hasattr(X, "iloc") else (X if _is_array_of_numbers(X) else _as_objects(X))[:, j]
+
+
 def _as_objects(X: Any) -> NDArray[Any]:
     try:
         return np.asarray(X, dtype=object)
@@ -174,7 +196,7 @@ def _texts(name: str, X: Any, j: int) -> list[str] | None:
     """Return the names of the groups of all cases in a column, or None if it holds numbers; ValueError if one lacks."""
     if _is_array_of_numbers(X) or hasattr(X, "toarray"):
         return None
-    entries = np.asarray(X.iloc[:, j] if hasattr(X, "iloc") else _as_objects(X)[:, j], dtype=object)
+    entries = np.asarray(_column(X, j), dtype=object)
     missing = np.asarray(pd.isna(entries))
     if all(isinstance(entry, numbers.Real | np.bool_) for entry in entries[~missing]):
         return None

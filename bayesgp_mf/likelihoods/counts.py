@@ -12,6 +12,7 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 from scipy.special import digamma, expit, gammaln, log_expit
 
+from bayesgp_mf.errors import UndefinedQuantityError
 from bayesgp_mf.likelihoods.base import Tunable, check_number
 from bayesgp_mf.likelihoods.below import LARGEST, count_below
 from bayesgp_mf.likelihoods.centred import Bracket, Centred, Curve
@@ -145,6 +146,28 @@ def draw_poisson(rate: Array, rng: np.random.Generator) -> Array:
     return np.where(rate > _POISSON_LARGEST, np.rint(rate + np.sqrt(rate) * rng.standard_normal(rate.shape)), few)
 
 
+def _of_log_normal(mean: Array, variance: Array) -> tuple[Array, Array, Array]:
+    """Return mean, variance and mean square of a rate whose logarithm is Gaussian; infinite where they overflow."""
+    with np.errstate(over="ignore", divide="ignore"):
+        square = 2.0 * (mean + variance)
+        return np.exp(mean + 0.5 * variance), np.exp(square + np.log(-np.expm1(-variance))), np.exp(square)
+
+
+def _representable(mean: Array, variance: Array, *found: Array) -> tuple[Array, ...]:
+    """Return rates or moments of counts as they are, or raise an UndefinedQuantityError if one overflows."""
+    beyond = ~np.all(np.isfinite(found), axis=0)
+    if np.any(beyond):
+        where = np.unravel_index(np.argmax(beyond), beyond.shape)
+        latent, sd = np.broadcast_to(mean, beyond.shape)[where], np.sqrt(np.broadcast_to(variance, beyond.shape)[where])
+        raise UndefinedQuantityError(
+            f"counts, or their variances, are beyond the largest double in {np.sum(beyond)} of {beyond.size} cases: in "
+            f"the first the logarithm of the rate is {latent:.4g} ± {sd:.3g}. Leave out "
+            "cases so far from the data, give the kernel a smaller variance, or take latent values alone, as of "
+            "bgp.posterior(idata).latent(X_new)."
+        )
+    return found
+
+
 _LARGE = 1e4  # counts up to which a rounding of log p(t|f) is felt by no average
 
 
@@ -217,14 +240,13 @@ class Poisson(_OfRates):
 
     def predictive_moments(self, mean: Array, variance: Array) -> tuple[Array, Array]:
         """Return mean and variance of a count when f ~ N(mean, variance): of a log-normal rate, and of counts at it."""
-        with np.errstate(over="ignore"):
-            rate = np.exp(mean + 0.5 * variance)
-            return rate, rate + rate**2 * np.expm1(variance)
+        rate, spread, _ = _of_log_normal(mean, variance)
+        return _representable(mean, variance, rate, rate + spread)
 
     def sample(self, f: Array, rng: np.random.Generator) -> Array:
         """Draw a count for each latent value."""
         with np.errstate(over="ignore"):
-            return draw_poisson(np.exp(f), rng)
+            return draw_poisson(*_representable(f, np.zeros_like(f), np.exp(f)), rng)
 
     def log_prob_graph(self, functions: Any, t: Any, f: Any) -> Any:
         """Return log p(t|f), written with the functions of ``functions``."""
@@ -301,14 +323,14 @@ class NegativeBinomial(_OfRates):
 
     def predictive_moments(self, mean: Array, variance: Array) -> tuple[Array, Array]:
         """Return mean and variance of a count when f ~ N(mean, variance)."""
-        with np.errstate(over="ignore"):
-            rate = np.exp(mean + 0.5 * variance)
-            return rate, rate + rate**2 * (np.expm1(variance) + np.exp(variance) / self.dispersion)
+        rate, spread, square = _of_log_normal(mean, variance)
+        return _representable(mean, variance, rate, rate + spread + square / self.dispersion)
 
     def sample(self, f: Array, rng: np.random.Generator) -> Array:
         """Draw a count for each latent value."""
         with np.errstate(over="ignore"):
-            return draw_poisson(np.exp(f) * rng.gamma(self.dispersion, size=np.shape(f)) / self.dispersion, rng)
+            rate = np.exp(f) * rng.gamma(self.dispersion, size=np.shape(f)) / self.dispersion
+            return draw_poisson(*_representable(f, np.zeros_like(f), rate), rng)
 
     def log_prob_graph(self, functions: Any, t: Any, f: Any, dispersion: Any = None) -> Any:
         """Return log p(t|f), written with the functions of ``functions``."""

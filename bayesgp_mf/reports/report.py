@@ -29,6 +29,8 @@ def report(
     *,
     X_test: ArrayLike | None = None,
     y_test: ArrayLike | None = None,
+    offset: ArrayLike | None = None,
+    trials: ArrayLike | None = None,
     reference: Container | None = None,
     kernel: Any = None,
     likelihood: Any = None,
@@ -48,10 +50,11 @@ def report(
         The file to write, which ends in .html, or in nothing. An existing one is replaced once the new one is complete;
         missing folders are created.
     X_test : (m, d) array_like, optional
-        New inputs to predict. Without them the page shows the predictions of `predict`, if there are any: use `predict`
-        for new cases with offsets or trials.
+        New inputs to predict. Without them the page shows the predictions of `predict`, if there are any.
     y_test : (m,) array_like, optional
         Targets of the new cases, to score the predictions.
+    offset, trials : (m,) array_like, optional
+        Of the cases of ``X_test``, as `predict` has them.
     reference : InferenceData or DataTree, optional
         Another posterior of the same model at the same cases, such as samples by `pymc.sample_latent`, to compare the
         fit with by `diagnostics.agreement`.
@@ -66,8 +69,8 @@ def report(
     Raises
     ------
     ValueError
-        If ``idata`` is not a fit, ``path`` is a folder or a file of another kind, ``X_test`` or ``y_test`` does not
-        match it, or ``reference`` has other cases.
+        If ``idata`` is not a fit, ``path`` is a folder or a file of another kind, ``X_test``, ``y_test``, ``offset`` or
+        ``trials`` does not match it, or ``reference`` has other cases.
 
     Examples
     --------
@@ -92,6 +95,8 @@ def report(
             f"path must be the file to write, and {str(path)!r} is a folder. Pass {str(path / 'fit.html')!r}."
         )
     given = {"kernel": kernel, "likelihood": likelihood, "method": method}
+    if X_test is None and (offset is not None or trials is not None):
+        raise ValueError("offset and trials are those of the cases of X_test, and there is none. Pass X_test as well.")
     if is_stream(idata):
         if X_test is not None or y_test is not None or reference is not None:
             raise ValueError(
@@ -104,7 +109,7 @@ def report(
         about = fitted(idata, **given)
         if X_test is not None:
             copy = make_container({name: get_group(idata, name) for name in group_names(idata)})
-            about = fitted(predict(copy, X_test, draws=False, **given), **given)
+            about = fitted(predict(copy, X_test, draws=False, offset=offset, trials=trials, **given), **given)
         if y_test is not None and "predictions" not in group_names(about.idata):
             raise ValueError("y_test are the targets of new cases, and there are none. Pass X_test, or predict first.")
         check_same_cases(X_test, y_test, "X_test", "y_test")

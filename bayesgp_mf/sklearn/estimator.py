@@ -27,7 +27,7 @@ from bayesgp_mf.inference.problem import check_likelihood
 from bayesgp_mf.inference.solution import Control
 from bayesgp_mf.inference.solver import Solver
 from bayesgp_mf.inputs.frames import as_pandas
-from bayesgp_mf.inputs.groups import as_inputs_of, holds_text, levels_of
+from bayesgp_mf.inputs.groups import as_inputs_of, holds_more_than_numbers, levels_of
 from bayesgp_mf.inputs.options import FORMER, as_kernel, as_names, check_positive_integers, naming_absent
 from bayesgp_mf.inputs.tables import as_inputs, as_weights, check_all_same_cases, feature_names
 from bayesgp_mf.kernels import Gaussian, Kernel
@@ -185,7 +185,7 @@ class GPEstimator(BaseEstimator, abc.ABC):  # type: ignore[misc]  # scikit-learn
         table = as_pandas("X", X)
         if isinstance(table, pd.DataFrame):
             table = pd.DataFrame(self._fitted.new_inputs(table), columns=table.columns)
-        elif holds_text(table):
+        elif holds_more_than_numbers(table):
             table = self._fitted.new_inputs(table)
         else:  # numbers are codes where groups are called by text
             return self._fitted.new_inputs(validate_data(self, table, reset=False, dtype=np.float64))
@@ -210,24 +210,24 @@ class GPEstimator(BaseEstimator, abc.ABC):  # type: ignore[misc]  # scikit-learn
     def _checked(self, X: Any, y: Any, sample_weight: Any, *, reset: bool, **options: Any) -> tuple[Any, Any]:
         """Return inputs and targets as scikit-learn wants them, the inputs as a data frame if their columns have names.
 
-        One that holds text stays as it is, for the kernels that tell groups; a stream refuses it, since a group that
-        comes later has no code. Of weights the labels of rows are compared. Further options are those of scikit-learn's
-        ``validate_data``.
+        One that holds text stays as it is, for the kernels that tell groups; a stream refuses what they read, since a
+        group that comes later has no code. Of weights the labels of rows are compared. Further options are those of
+        scikit-learn's ``validate_data``.
         """
         table, y = as_pandas("X", X), as_pandas("y", y)
         check_all_same_cases(X=table, y=y, sample_weight=sample_weight)
-        is_frame, has_text = isinstance(table, pd.DataFrame), holds_text(table)
+        is_frame, has_more = isinstance(table, pd.DataFrame), holds_more_than_numbers(table)
         if is_frame:
-            numbers = pd.DataFrame(self._coded(table) if has_text else as_inputs("X", table))
+            numbers = pd.DataFrame(self._coded(table) if has_more else as_inputs("X", table))
             numbers = numbers.set_axis(table.columns, axis=1)
         else:
-            table = np.asarray(table, dtype=object) if has_text else table
-            numbers = self._coded(table) if has_text else table
+            table = np.asarray(table, dtype=object) if has_more else table
+            numbers = self._coded(table) if has_more else table
             options |= {"dtype": np.float64}
         if y is not None:  # scikit-learn says that one is needed
             self._check_targets(y)
         checked, y = validate_data(self, numbers, y, reset=reset, **options)
-        if has_text:
+        if has_more:
             return table, y
         return (self._named(np.asarray(checked), table.index) if is_frame else checked), y
 

@@ -16,7 +16,7 @@ from bayesgp_mf.container.loo import loo
 from bayesgp_mf.container.stored import names_of
 from bayesgp_mf.container.write import drawn_groups
 from bayesgp_mf.errors import UndefinedQuantityError
-from bayesgp_mf.inputs.groups import levels_of
+from bayesgp_mf.inputs.groups import levels_of, with_unread
 from bayesgp_mf.inputs.tables import as_inputs
 from bayesgp_mf.kernels import Kernel
 from bayesgp_mf.likelihoods import Likelihood
@@ -103,7 +103,8 @@ class Whole:
 
     def new_inputs(self, X: Any) -> Array:
         """Return new inputs with the codes of the groups of this fit, if it has some; scikit-learn compares names."""
-        return self.posterior.new_inputs(X) if levels_of(self.posterior.parts[0].kernel) else as_inputs("X", X)
+        kernel = self.posterior.parts[0].kernel
+        return self.posterior.new_inputs(X) if levels_of(kernel) else as_inputs("X", with_unread(X, kernel))
 
     def loo(self) -> LooEstimate:
         """Return the leave-one-out estimate from the cavities."""
@@ -172,7 +173,7 @@ class Streamed:
 
     def new_inputs(self, X: Any) -> Array:
         """Return new inputs, which are numbers, or raise an error that names the column."""
-        return as_inputs("X", X)
+        return as_inputs("X", with_unread(X, self.posterior.kernel))
 
     def loo(self) -> LooEstimate:
         """Raise: the cases are gone."""

@@ -14,7 +14,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from bayesgp_mf.hyper import Strategy, get_strategy
+from bayesgp_mf.hyper import Strategy, Target, get_strategy
+from bayesgp_mf.hyper.model import public_names
 from bayesgp_mf.inference.solver import traits_of
 from bayesgp_mf.inputs.frames import as_pandas
 from bayesgp_mf.inputs.labels import check_no_missing, encode_labels, encode_targets
@@ -148,6 +149,13 @@ def check_hyper(hyper: str | Strategy) -> None:
         raise ValueError(
             f"hyper={strategy.name!r} averages over kernels, and a stream has one. Use 'evidence' or 'loo'."
         )
+
+
+def check_choice(hyper: str, kernel: Kernel, likelihood: Likelihood) -> None:
+    """Raise a ValueError if a strategy cannot choose the parameters of this kernel, before any case is there."""
+    solver, fixed = get_method("tap", likelihood), tuple(public_names(kernel, likelihood))
+    target = Target(np.empty((0, 0)), np.empty(0), likelihood, kernel, solver, fixed=fixed)
+    get_strategy(hyper).check(target)
 
 
 def as_targets(

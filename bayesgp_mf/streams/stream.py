@@ -23,7 +23,7 @@ from bayesgp_mf.files import as_path
 from bayesgp_mf.hyper import SEARCHES, SearchName, Strategy
 from bayesgp_mf.inference.problem import check_likelihood
 from bayesgp_mf.inference.solution import Control, check_control
-from bayesgp_mf.inputs.groups import as_new_inputs
+from bayesgp_mf.inputs.groups import as_new_inputs, with_unread
 from bayesgp_mf.inputs.options import FORMER, as_kernel, check_flags, check_positive_integers, naming_absent
 from bayesgp_mf.inputs.scales import warn_of_offset, warn_of_scale
 from bayesgp_mf.inputs.tables import as_inputs, as_offset, as_weights, check_all_same_cases, feature_names
@@ -43,6 +43,7 @@ from bayesgp_mf.streams.arguments import (
     as_rows,
     as_table,
     as_targets,
+    check_choice,
     check_hyper,
     check_streamed,
     in_range,
@@ -129,8 +130,8 @@ class Stream:
     Raises
     ------
     ValueError
-        If an argument is malformed, the likelihood is a step without flips, the kernel is `PerClass`, or the budget is
-        too large for so many classes.
+        If an argument is malformed, the likelihood is a step without flips, the kernel is `PerClass`, ``hyper`` cannot
+        choose such a kernel, or the budget is too large for so many classes.
 
     Notes
     -----
@@ -192,6 +193,8 @@ class Stream:
         if self._classes is not None:
             likelihood = likelihood.with_classes(self._classes)
         check_streamed(start, likelihood)
+        if hyper is not None:
+            check_choice(hyper, start, likelihood)
         self._learner = Learner(
             likelihood,
             as_budget(budget, self._classes),
@@ -357,7 +360,8 @@ class Stream:
             raise ValueError(
                 f"X has columns {features}, and the first update had {self._features}. Pass X[{self._features}]."
             )
-        X = in_range("X", as_inputs("X", X))
+        kernel = self.kernel.with_column_names(features)
+        X = in_range("X", as_inputs("X", with_unread(X, kernel)))
         columns = self._state.X.shape[1]
         if self.n_seen and X.shape[1] != columns:
             raise ValueError(f"X must have {columns} columns, as at the first update, got {X.shape[1]}.")
@@ -371,7 +375,7 @@ class Stream:
             as_budget(self.budget, classes)  # which raises if it is too large for these
             if classes is not None:
                 self._learner = replace(self._learner, likelihood=self.likelihood.with_classes(classes))
-            self._state = replace(self._state, kernel=self.kernel.with_column_names(features))
+            self._state = replace(self._state, kernel=kernel)
         if given[0] is not None:
             self._state = replace(self._state, has_offset=True)
         if not self.n_seen:

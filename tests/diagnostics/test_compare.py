@@ -163,3 +163,20 @@ def test_probabilities_are_not_held_against_densities(fits):
         with pytest.raises(ValueError, match=r"mass has probabilities of the targets.* and density densities"):
             bgp.compare({"density": density, "mass": discrete})
     assert set(bgp.compare({"levels": fits["smooth"], "count": count}).table.index) == {"levels", "count"}
+
+
+class Own(bgp.Probit):
+    """A likelihood that no container holds."""
+
+
+def test_what_a_container_does_not_hold_is_given_again(fits):
+    own = fit(bgp.kernels.Linear() + bgp.kernels.Bias(), likelihood=Own())
+    both = {"own": own, "smooth": fits["smooth"]}
+    wanted = bgp.compare(some(fits, "line", "smooth")).table
+    for likelihood in (Own(), {"own": Own()}):
+        found = bgp.compare(both, likelihood=likelihood).table
+        np.testing.assert_allclose(found["elpd"], wanted["elpd"], rtol=1e-12)
+    with pytest.raises(ValueError, match=r"Pass the one that was fitted: likelihood=\.\.\."):
+        bgp.compare(both)
+    with pytest.raises(ValueError, match=r"likelihood is given for \['other'\].*Give it by their names"):
+        bgp.compare(both, likelihood={"other": Own()})

@@ -310,3 +310,14 @@ def test_what_makes_no_sense_is_refused_in_words(make, message):
 def test_enormous_rates_are_drawn():
     drawn = Poisson().sample(np.array([0.0, 40.0, 60.0]), np.random.default_rng(0))
     np.testing.assert_allclose(drawn[1:], np.exp([40.0, 60.0]), rtol=1e-6)
+
+
+@pytest.mark.parametrize("likelihood", [Poisson(), NegativeBinomial(2.0)], ids=repr)
+def test_counts_beyond_doubles_are_refused_and_those_near_zero_are_not(likelihood):
+    for mean, variance in ((-1e5, 2000.0), (400.0, 0.0) if likelihood == Poisson() else (-400.0, 0.0), (-700.0, 900.0)):
+        moments = likelihood.predictive_moments(np.array([mean]), np.array([variance]))
+        assert np.all(np.isfinite(moments)), (mean, variance)
+    with pytest.raises(UndefinedQuantityError, match=r"largest double in 1 of 2 cases.*rate is 517 ± 183"):
+        likelihood.predictive_moments(np.array([0.0, 517.0]), np.array([1.0, 183.0**2]))
+    with pytest.raises(UndefinedQuantityError, match="largest double"):
+        likelihood.sample(np.array([0.0, 1725.0]), np.random.default_rng(1))

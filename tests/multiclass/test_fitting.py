@@ -236,7 +236,7 @@ def test_labels_of_any_type():
         ({"likelihood": bgp.Probit(), "method": "tap"}, r"exactly two classes .*likelihood=bgp.MultinomialProbit\(\)"),
         ({"likelihood": bgp.Softmax}, r"write it with \(\)"),
         ({"marginals": "tilted"}, "method 'laplace' has none"),
-        ({"kernel": PerClass(KERNEL, KERNEL)}, r"as many kernels as there are classes"),
+        ({"kernel": PerClass(KERNEL, KERNEL)}, r"a kernel for each of the 3 classes, in the order"),
         (
             {"kernel": PerClass(KERNEL, KERNEL), "likelihood": bgp.Logit(), "y": X[:, 0] > 0},
             r"PerClass has a kernel for each class, and Logit one latent value",

@@ -19,7 +19,7 @@ from bayesgp_mf.container.groups import get_group, group_names
 from bayesgp_mf.diagnostics.loo import worst_cases
 from bayesgp_mf.reports.computation import formulas, symbols
 from bayesgp_mf.reports.page import Formula
-from tests.plots.fits import MAKERS, ONE, SMALL, X1, X2, F, Z, made, streamed
+from tests.plots.fits import EXPOSURE, MAKERS, ONE, SMALL, TRIALS, X1, X2, F, Z, made, streamed
 from tests.reports.page_parser import check_self_contained
 
 LETTERS = np.array(list("abcdef"))[np.argsort(np.argsort(Z)) // 4]
@@ -205,6 +205,17 @@ def test_the_label_of_a_new_case_is_one_of_the_classes(tmp_path):
         bgp.report(idata, tmp_path / "fit.html", X_test=X1, y_test=["ill"] * 24)
 
 
+@pytest.mark.parametrize(
+    ("kind", "facts"), [("counts", {"offset": np.log(EXPOSURE)}), ("proportions", {"trials": TRIALS})]
+)
+def test_new_cases_have_offsets_and_trials_of_their_own(kind, facts, tmp_path):
+    idata = made(kind)
+    y = get_group(idata, "observed_data")["y"].values
+    _, page = page_of(idata, tmp_path, X_test=X1, y_test=y, **facts)
+    each = bgp.diagnostics.log_predictive_density(idata, X1, y, **facts)
+    assert f"Mean log predictive density{np.mean(each):.4f}" in page.text
+
+
 STYLES = [
     {"text.usetex": True}, {"font.size": 60.0}, {"svg.fonttype": "none"}, {"savefig.bbox": "tight"},
     {"axes.facecolor": "black", "text.color": "white"}, {"figure.autolayout": True}, {"savefig.transparent": True},
@@ -248,6 +259,8 @@ def test_inputs_of_any_size_have_a_page(tmp_path):
         (lambda path: bgp.report([0.1], path), "expected an ArviZ container, got list"),
         (lambda path: bgp.report(made("weighted"), path, y_test=[1]), "there are none. Pass X_test"),
         (lambda path: bgp.report(made("weighted"), path, X_test=[[1.0]]), "X_new"),
+        (lambda path: bgp.report(made("weighted"), path, trials=3), "offset and trials .* Pass X_test as well"),
+        (lambda path: bgp.report(made("weighted"), path, X_test=X2, trials=3), "trials .* Leave them out"),
         (lambda path: bgp.report(made("weighted"), path, X_test=X2, y_test=[True]), "y_test|y_new"),
         (lambda path: bgp.report(made("weighted"), path, reference=made("binary")), "."),
         (lambda path: bgp.report(made("weighted"), path.with_suffix(".pdf")), r"path must end in \.html"),
