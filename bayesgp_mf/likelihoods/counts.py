@@ -153,8 +153,8 @@ def _of_log_normal(mean: Array, variance: Array) -> tuple[Array, Array, Array]:
         return np.exp(mean + 0.5 * variance), np.exp(square + np.log(-np.expm1(-variance))), np.exp(square)
 
 
-def _representable(mean: Array, variance: Array, *found: Array) -> tuple[Array, ...]:
-    """Return rates or moments of counts as they are, or raise an UndefinedQuantityError if one overflows."""
+def _check_finite(mean: Array, variance: Array, *found: Array) -> None:
+    """Raise an UndefinedQuantityError if a rate or a moment of counts overflows."""
     beyond = ~np.all(np.isfinite(found), axis=0)
     if np.any(beyond):
         where = np.unravel_index(np.argmax(beyond), beyond.shape)
@@ -165,7 +165,6 @@ def _representable(mean: Array, variance: Array, *found: Array) -> tuple[Array, 
             "cases so far from the data, give the kernel a smaller variance, or take latent values alone, as of "
             "bgp.posterior(idata).latent(X_new)."
         )
-    return found
 
 
 _LARGE = 1e4  # counts up to which a rounding of log p(t|f) is felt by no average
@@ -241,12 +240,15 @@ class Poisson(_OfRates):
     def predictive_moments(self, mean: Array, variance: Array) -> tuple[Array, Array]:
         """Return mean and variance of a count when f ~ N(mean, variance): of a log-normal rate, and of counts at it."""
         rate, spread, _ = _of_log_normal(mean, variance)
-        return _representable(mean, variance, rate, rate + spread)
+        _check_finite(mean, variance, rate, spread)
+        return rate, rate + spread
 
     def sample(self, f: Array, rng: np.random.Generator) -> Array:
         """Draw a count for each latent value."""
         with np.errstate(over="ignore"):
-            return draw_poisson(*_representable(f, np.zeros_like(f), np.exp(f)), rng)
+            rate = np.exp(f)
+        _check_finite(f, np.zeros_like(f), rate)
+        return draw_poisson(rate, rng)
 
     def log_prob_graph(self, functions: Any, t: Any, f: Any) -> Any:
         """Return log p(t|f), written with the functions of ``functions``."""
@@ -324,13 +326,17 @@ class NegativeBinomial(_OfRates):
     def predictive_moments(self, mean: Array, variance: Array) -> tuple[Array, Array]:
         """Return mean and variance of a count when f ~ N(mean, variance)."""
         rate, spread, square = _of_log_normal(mean, variance)
-        return _representable(mean, variance, rate, rate + spread + square / self.dispersion)
+        with np.errstate(over="ignore"):
+            spread = rate + spread + square / self.dispersion
+        _check_finite(mean, variance, rate, spread)
+        return rate, spread
 
     def sample(self, f: Array, rng: np.random.Generator) -> Array:
         """Draw a count for each latent value."""
         with np.errstate(over="ignore"):
             rate = np.exp(f) * rng.gamma(self.dispersion, size=np.shape(f)) / self.dispersion
-            return draw_poisson(*_representable(f, np.zeros_like(f), rate), rng)
+        _check_finite(f, np.zeros_like(f), rate)
+        return draw_poisson(rate, rng)
 
     def log_prob_graph(self, functions: Any, t: Any, f: Any, dispersion: Any = None) -> Any:
         """Return log p(t|f), written with the functions of ``functions``."""
