@@ -273,5 +273,5 @@ LAWS = (
     what_is_saved_is_loaded,
 )
 SLOW = (Refusal(("hyper", "likelihood"), lambda c: c["hyper"] != "none" and c["likelihood"] in {"student", *MADE}, ""),)
-"""What takes seconds, or does not settle under outliers."""
+"""What takes seconds: `make validate` has it, `make test` does not."""
 TABLE = Table(OPTIONS, REFUSALS, check, SLOW)
