@@ -22,6 +22,8 @@ from bayesgp_mf.types import Array
 NAME_ALL = "Correct the labels, drop those cases, or name all classes at the fit: classes=... of the likelihood."
 FEW = 20
 """So many cases may well have a class each, as in an example."""
+MOST_REAL = 10
+"""Real numbers that may still be names of classes; of more it is said that they are measurements."""
 
 
 def encode_targets(y: ArrayLike, n: int, likelihood: Likelihood, positive: Any = None) -> tuple[Array, tuple[str, ...]]:
@@ -252,7 +254,7 @@ def _check_some_classes(classes: Sequence[Any], codes: Array, likelihood: Likeli
             f"y must hold two or more classes, got only {[str(c) for c in classes]}. There is nothing to tell apart; "
             "if others may come, name them: classes=... of a likelihood such as MultinomialProbit."
         )
-    if len(classes) > 10 and _are_real(classes):
+    if len(classes) > MOST_REAL and _are_real(classes):
         raise ValueError(
             f"y must hold classes for {type(likelihood).__name__}, got {len(classes)} distinct real numbers. Bin them "
             "into classes, or regress on them with likelihood=bgp.likelihoods.Gaussian(noise_variance)."
@@ -297,7 +299,7 @@ def _not_two_classes(classes: Sequence[Any], likelihood: Likelihood) -> str:
     shown = [str(c) for c in classes[:5]] + ["..."] * (len(classes) > 5)
     if len(classes) == 1:
         return f"y must hold exactly two classes for {name}, got only {shown}. There is nothing to tell apart."
-    if len(classes) > 10 and all(isinstance(label, float | np.floating) for label in classes):
+    if len(classes) > MOST_REAL and all(isinstance(label, float | np.floating) for label in classes):
         return (
             f"y must hold exactly two classes for {name}, got {len(classes)} distinct real numbers. Threshold "
             "them into two classes, or regress on them with likelihood=bgp.likelihoods.Gaussian(noise_variance)."

@@ -18,6 +18,8 @@ ONE = 1.0 - 1e-12
 """Prior correlation from which on two latent values are one and the same."""
 LARGEST_LOG = 53 * np.log(2.0)
 """Of whole numbers that a double holds."""
+FEWEST = 3
+"""Cases whose distances say something of a scale."""
 BLOCK = 32
 """Cases whose correlations with all others are asked for at once."""
 PROBED = 24
@@ -40,7 +42,7 @@ def warn_of_scale(X: Array, kernels: Iterable[Kernel]) -> None:
     kernels : iterable of Kernel
         The one that was given and, where a search went on from it, those it came to.
     """
-    if X.shape[0] < 3:
+    if X.shape[0] < FEWEST:
         return
     message = None
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):

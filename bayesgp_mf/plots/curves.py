@@ -148,6 +148,8 @@ MOST = 6
 """Panels, if nobody says which inputs to draw."""
 FEW, A_PERIOD, MANY = 25, 10, 200
 """Values of an input, if nobody says how many: for each period, and never more."""
+MOST_LEVEL = 4
+"""Groups whose names stand level below a panel; those of more are turned."""
 PANEL_LETTERS = 26
 """Of a name that fit below a panel."""
 
@@ -290,7 +292,7 @@ def name_groups(ax: Axes, curve: Curve) -> None:
     """Put the names of groups on the horizontal axis, if it is an input that tells groups apart."""
     if curve.levels:
         names = [at_tick(level) for level in curve.levels[: curve.x.size]]
-        ax.set_xticks(curve.x, names, rotation=30 if len(curve.levels) > 4 else 0)
+        ax.set_xticks(curve.x, names, rotation=30 if len(curve.levels) > MOST_LEVEL else 0)
         ax.margins(x=0.15)
 
 

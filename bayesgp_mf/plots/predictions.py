@@ -34,6 +34,8 @@ if TYPE_CHECKING:
 
 MANY = 12
 """Classes, beyond which their names are small."""
+MOST_TICKS = 12
+"""Counts, up to which each has a tick."""
 LETTERS = 36
 """Of a title in a line, and of names that fit side by side below the axis; longer ones are turned."""
 
@@ -216,7 +218,7 @@ def plot_counts(
     ax.plot(table.counts, top, "o-", color=ACCENT, markersize=3.5, linewidth=1.2, label="expected", zorder=3)
     ax.axhline(0.0, color=LINE, linewidth=1, zorder=2)
     ax.set(xlabel="Count", ylabel="Square root of the number of cases")
-    if table.counts.size <= 12:
+    if table.counts.size <= MOST_TICKS:
         ax.set_xticks(table.counts)
     legend_above(ax)
     return ax
