@@ -128,7 +128,7 @@ def ticks() -> Found:
 def rounded(likelihood: Any, variance: float, level: float) -> Found:
     """Return what a fit says whose matrix is so large that rounding is looked at."""
     X, f, rng = data()
-    y = f if likelihood.is_location else rng.poisson(level * np.exp(f))
+    y = rng.poisson(level * np.exp(f)) if level else f
     idata = bgp.fit(X, y, kernels.Gaussian(3.0, variance), likelihood, draws=1, chains=1, random_seed=1)
     return {"mean": idata["fit"]["latent_mean"].values, "evidence": idata["fit"]["log_evidence"].values}
 
