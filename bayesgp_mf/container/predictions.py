@@ -133,7 +133,7 @@ def _corrected_moments(
         sum_error = max((each.largest_sum_error for each in known), default=0.0)
     else:
         values, found = moments_at(posterior, X_new), posterior.corrected_at(X_new)
-        values["p"], sum_error, settled = found
+        values["p"], sum_error, settled = found.p, found.largest_sum_error, found.settled
     return values, {
         "corrected": int(np.sum(settled)),
         "largest_sum_error": sum_error,

@@ -12,7 +12,6 @@ from typing import NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 from scipy.interpolate import PchipInterpolator
-from scipy.special import expit
 from scipy.stats import norm
 
 from bayesgp_mf.errors import ConvergenceWarning, warn
@@ -52,6 +51,8 @@ class CorrectedProba(NamedTuple):
     ----------
     p : (m,) array
         Of class 1.
+    extreme : (m,) array
+        The same if a label is impossible whose evidence is not known: `Ratios.extreme`.
     largest_sum_error : float
         Each label's probability is found by itself; by how much the sum of the two is off one, at most, before it is
         made one.
@@ -60,6 +61,7 @@ class CorrectedProba(NamedTuple):
     """
 
     p: Array
+    extreme: Array
     largest_sum_error: float
     settled: NDArray[np.bool_]
 
@@ -105,6 +107,7 @@ def together(weights: Array, parts: Sequence[CorrectedProba]) -> CorrectedProba:
     """Return the probabilities averaged over settings of the hyperparameters, which have weights ``(k,)``."""
     return CorrectedProba(
         np.asarray(sum(weight * part.p for weight, part in zip(weights, parts, strict=True))),
+        np.asarray(sum(weight * part.extreme for weight, part in zip(weights, parts, strict=True))),
         max(part.largest_sum_error for part in parts),
         np.all([part.settled for part in parts], axis=0),
     )
@@ -141,17 +144,9 @@ class Corrected:
                 "NUTS, before they are relied on."
             )
 
-    def most_skewed(self, features: Array, latent: tuple[Array, Array], weight: Array, most: int) -> NDArray[np.intp]:
-        r"""Return the numbers of those new cases whose latent values are the most skewed, times a weight ``(m,)``.
-
-        To first order in the training cases, of which the third cumulants are known, that of a new value is
-        :math:`\sum_i \kappa_i \Sigma_{i*}^3`.
-        """
-        base = self._more.base
-        cubes = base.covariance.with_new(features, slice(None)) ** 3 @ base.skewness
-        with np.errstate(divide="ignore", invalid="ignore"):
-            score = weight * np.abs(np.where(latent[1] > 0, cubes / latent[1] ** 1.5, 0.0))
-        return np.argsort(-score, kind="stable")[:most]
+    def skewness(self, features: Array, variance: Array) -> Array:
+        """Return that of the latent values of new cases ``(m,)``, of which TAP says the variance."""
+        return self._more.base.skewness_of(self._more.base.covariance.with_new(features, slice(None)), variance)
 
     def new(self, features: Features, latent: tuple[Array, Array], offset: Array, uncorrected: Array) -> CorrectedProba:
         """Return the probabilities of new cases, of which TAP says mean and variance less the prior mean, and p."""
@@ -176,18 +171,21 @@ class Corrected:
         def ask(rows: NDArray[np.intp]) -> Ratios:
             return self._more.new_cases(features(rows), mean[rows], variance[rows], offset[rows])
 
-        odds, total, settled = _in_blocks(ask, np.flatnonzero(uncertain), mean.size, self._problem.n)
-        p = np.where(settled, expit(odds), uncorrected)
-        again = np.flatnonzero(uncertain & ~settled)
+        ratios = _in_blocks(ask, np.flatnonzero(uncertain), mean.size, self._problem.n)
+        settled, total = ratios.settled | ratios.one_sided, ratios.total
+        p, extreme = (np.where(settled, each, uncorrected) for each in (ratios.p, ratios.extreme))
+        again = np.flatnonzero(uncertain & ~ratios.settled)
         if again.size:  # where a label contradicts those that there are, its evidence is that of a problem without one
             points = self.points(lambda rows: features(again[rows]), (mean[again], variance[again]))
             at = (points.values + offset[again, None]).ravel()
             given = np.exp(self._problem.likelihood.of_one_case.log_prob(np.ones(at.size), at).value)
             average = np.sum(points.weights * given.reshape(points.values.shape), axis=1)
-            p[again], settled[again] = np.where(points.settled, average, p[again]), points.settled
+            known = again[points.settled]
+            p[known] = extreme[known] = average[points.settled]
+            settled[known], total[known] = True, np.nan
         settled |= ~uncertain
         sums = total[np.isfinite(total)]
-        return CorrectedProba(p, float(np.max(np.abs(sums - 1.0), initial=0.0)), settled)
+        return CorrectedProba(p, extreme, float(np.max(np.abs(sums - 1.0), initial=0.0)), settled)
 
     def points(self, features: Features, latent: tuple[Array, Array]) -> Points:
         """Return latent values of new cases and how probable they are, of which TAP says mean and variance."""
@@ -305,14 +303,14 @@ def nothing_to_correct(problem: Problem) -> bool:
     return problem.likelihood.known_sites(problem.t, 0.0) is not None
 
 
-def _in_blocks(
-    ask: Callable[[NDArray[np.intp]], Ratios], queried: NDArray[np.intp], m: int, n: int
-) -> tuple[Array, Array, NDArray[np.bool_]]:
-    odds, total, settled = np.zeros(m), np.full(m, np.nan), np.zeros(m, dtype=bool)
+def _in_blocks(ask: Callable[[NDArray[np.intp]], Ratios], queried: NDArray[np.intp], m: int, n: int) -> Ratios:
+    neither = np.zeros(m, dtype=bool)
+    found = Ratios(np.zeros(m), np.zeros(m), np.full(m, np.nan), neither, neither.copy())
     for part in blocks(queried.size, max(1, LARGEST // max(n, 1))):
         rows = queried[part]
-        odds[rows], total[rows], settled[rows] = ask(rows)
-    return odds, total, settled
+        for whole, some in zip(found, ask(rows), strict=True):
+            whole[rows] = some
+    return found
 
 
 def say_unsettled(settled: NDArray[np.bool_], what: str, which: str) -> None:

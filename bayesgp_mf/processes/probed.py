@@ -21,7 +21,7 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import expit, ndtr
+from scipy.special import ndtr
 
 from bayesgp_mf.inference.problem import Problem
 from bayesgp_mf.inference.solution import Cavity, Solution
@@ -50,6 +50,10 @@ NODES = np.linspace(-7.0, 7.0, 113)
 """Latent values over which is averaged, in standard deviations from the mean."""
 EACH = 4
 """Of which every so many are enough for an average of what is smooth."""
+MIDDLE = (0.15, 0.3, 0.7, 0.85)
+"""At labels of about these probabilities some of them are."""
+STEP = 0.5
+"""Standard deviations between the points of a derivative."""
 FEW_LEVELS = np.array([0.1, 0.5, 0.9])
 """Those by which new cases are chosen."""
 LEVELS = np.array([0.02, 0.1, 0.3, 0.5, 0.7, 0.9, 0.98])
@@ -130,7 +134,7 @@ def probability_shift(
     unsure = np.flatnonzero(np.minimum(p, 1.0 - p) > CERTAIN)
     if unsure.size:
         ratios = more.new_cases(new.features[:, unsure], new.mean[unsure], new.variance[unsure], new.offset[unsure])
-        p[unsure] = np.where(ratios.settled, expit(ratios.log_odds), p[unsure])
+        p[unsure] = np.where(ratios.settled, ratios.p, p[unsure])
     return float(np.max(np.abs(p - new.p)))
 
 
@@ -189,52 +193,75 @@ def shift_at(
 
     Notes
     -----
-    Of the new cases those few are asked for whose latent values are the most skewed, times what that does to a
-    probability: its third difference over standard deviations.
+    Of the new cases those few are asked for whose probabilities the skewness of their latent values moves most, and of
+    labels some in the middle.
     """
     mean, variance = latent
-    weight = _third_difference(likelihood, mean + prior_mean, variance)
-    most = PROBES if likelihood.is_binary else DENSITIES
-    which = corrected.most_skewed(features(np.arange(mean.size)), latent, weight, most)
+    skewness = corrected.skewness(features(np.arange(mean.size)), variance)
+    moved = _moved(likelihood, mean + prior_mean, variance, skewness)
+    if likelihood.is_binary:
+        which = _chosen(moved, likelihood.predict_proba(mean + prior_mean, variance))
+    else:
+        which = np.argsort(-moved, kind="stable")[:DENSITIES]
     some = likelihood.of_cases(which)
     few, prior = (mean[which], variance[which]), prior_mean[which]
     gaussian = Latent.gaussian(some, few[0] + prior, few[1])
     if likelihood.is_binary:
         p = some.predict_proba(few[0] + prior, few[1])
         found = corrected.labels(lambda rows: features(which[rows]), few, prior + offset[which], p)
-        return float(np.max(np.abs(found.p - p)[found.settled])) if found.settled.any() else None
+        change = np.maximum(np.abs(found.p - p), np.abs(found.extreme - p))
+        return float(np.max(change)) if found.settled.all() else None
     points = corrected.points(lambda rows: features(which[rows]), few)
-    return _change_of_targets(gaussian, Latent.at_points(some, points, prior)) if points.settled.any() else None
+    return _change_of_targets(gaussian, Latent.at_points(some, points, prior)) if points.settled.all() else None
 
 
-def _third_difference(likelihood: Likelihood, mean: Array, variance: Array) -> Array:
-    """Return the third difference ``(m,)`` over standard deviations of how likely a label, or at most a number, is.
+def _moved(likelihood: Likelihood, mean: Array, variance: Array, skewness: Array) -> Array:
+    r"""Return how far their skewness moves how likely a label is ``(m,)``, or a target of at most a number.
 
-    It is the largest over some numbers, and one where the likelihood has no such probabilities.
+    To first order it is :math:`\tfrac16 \gamma \sigma^3 \partial_m^3 p`, and no more than what is left to zero or one.
+    The derivative is taken a quarter of a standard deviation to both sides, since it is zero somewhere. Of numbers the
+    largest of some is returned; and the skewness itself where the likelihood has no such probabilities.
     """
-    steps = np.array([1.5, 0.5, -0.5, -1.5])[:, None, None] * np.sqrt(variance)
+    steps = np.arange(2.0, -3.0, -1.0)[:, None, None] * STEP * np.sqrt(variance)
     at: Array = np.ones((1, mean.size))
     if not likelihood.is_binary:
         latent = Latent.gaussian(likelihood, mean, variance)
         if latent.below(mean) is None:
-            return np.ones(mean.size)
+            return np.abs(skewness)
         at = latent.quantiles(FEW_LEVELS)
-    moved = np.broadcast_to(mean + steps, (4, *at.shape))
+    moved = np.broadcast_to(mean + steps, (len(steps), *at.shape))
     if likelihood.is_binary:
         p = likelihood.predict_proba(moved, np.broadcast_to(variance, moved.shape))
     else:
         p = np.array([likelihood.predictive_below(at, each, np.broadcast_to(variance, at.shape)) for each in moved])
-    return np.asarray(np.max(np.abs(p[0] - 3.0 * p[1] + 3.0 * p[2] - p[3]), axis=0))
+    change = np.diff(-p, n=3, axis=0) * skewness / (6.0 * STEP**3)
+    return np.asarray(np.max(np.abs(np.clip(p[2] + change, 0.0, 1.0) - p[2]), axis=(0, 1)))
+
+
+def _chosen(moved: Array, p: Array) -> NDArray[np.intp]:
+    """Return numbers of cases: those that are said to move most, and some in the middle.
+
+    There what the first order in a skewness says is next to nothing, and the next orders are largest.
+    """
+    chosen = list(np.argsort(-moved, kind="stable")[: PROBES - len(MIDDLE)])
+    for level in MIDDLE:
+        rest = np.setdiff1d(np.arange(p.size), chosen)
+        if rest.size:
+            chosen.append(rest[np.argmin(np.abs(p[rest] - level))])
+    return np.array(chosen, dtype=np.intp)
 
 
 def _worst(base: Base) -> NDArray[np.intp]:
-    """Return the cases whose own tilted distributions give their labels the most other probabilities."""
+    """Return the cases whose p their own tilted distributions or the skewness by all move most, and some others."""
     which = np.argsort(-base.bent, kind="stable")[:LOOKED_AT]
     likelihood, t = base.likelihood.of_cases(which), base.t[which]
     values, weight = _tilted_of(base, which, likelihood)
     p = np.sum(weight * np.exp(likelihood.log_prob(t, values).value), axis=0)
-    by_gaussian = np.exp(likelihood.log_partition(t, base.mean[which], base.variance[which]).value)
-    return which[np.argsort(-np.abs(p - by_gaussian), kind="stable")[:PROBES]]
+    mean, variance = base.mean[which], base.variance[which]
+    by_gaussian = np.exp(likelihood.log_partition(t, mean, variance).value)
+    skewness = base.skewness_of(base.covariance.entries(which, slice(None)), variance)
+    moved = np.maximum(np.abs(p - by_gaussian), _moved(likelihood, mean, variance, skewness))
+    return which[_chosen(moved, by_gaussian)]
 
 
 def _tilted_of(base: Base, which: NDArray[np.intp], likelihood: Likelihood) -> tuple[Array, Array]:

@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bayesgp_mf.likelihoods.cumulants import derivatives_of_cumulants
-from bayesgp_mf.solvers.queries import Base, Gaussians, Query, ask_cumulants, gaussians
-from bayesgp_mf.solvers.settling import KNOWN, Response, change_of_log_integral, cube, last_is, sum_over_pairs
+from bayesgp_mf.solvers.queries import Base, Gaussians, Query, ask_cumulants, cube, gaussians
+from bayesgp_mf.solvers.settling import KNOWN, Response, change_of_log_integral, last_is, sum_over_pairs
 from bayesgp_mf.types import Array
 
 OTHERS = 4096
@@ -97,15 +97,18 @@ class PartialResponse(Response):
         before, start = self._covariance[some], self._mean[some]
         change, shift_change = precision - self._precision[some], shift - self._shift[some]
         grown = np.eye(precision.shape[1]) + change[:, :, None] * before
+        sign, log_det = np.linalg.slogdet(grown)
+        valid = sign > 0  # of a posterior the determinant is positive
+        grown[~valid] = np.eye(precision.shape[1])
         shrink: Array = np.asarray(np.linalg.inv(grown), dtype=np.float64)
         covariance = before @ shrink
         pull = shift_change - change * start
         moved = np.einsum("bij,bj->bi", covariance, pull)
         integral = change_of_log_integral(start, moved, pull, change, shift_change)
-        integral -= 0.5 * np.asarray(np.linalg.slogdet(grown)[1], dtype=np.float64)
+        integral -= 0.5 * np.asarray(log_det, dtype=np.float64)
         details = _Details(some, covariance, change, shrink, np.einsum("bij,bj->bi", shrink, pull), integral)
         variance = np.einsum("bii->bi", covariance)
-        return gaussians(precision, shift, start + moved, variance, np.ones(some.size, dtype=bool), details)
+        return gaussians(precision, shift, start + moved, variance, valid, details)
 
     def direction(
         self, now: Gaussians, some: NDArray[np.intp], derivs: Array, plain: tuple[Array, Array]

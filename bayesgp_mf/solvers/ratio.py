@@ -56,18 +56,25 @@ class Ratios(NamedTuple):
 
     Attributes
     ----------
-    log_odds : (m,) array
-        log p(t = +1) - log p(t = -1).
+    p : (m,) array
+        Of class 1: the share of its label in the sum of both.
+    extreme : (m,) array
+        Where the equations of one label have a solution and those of the other none, p is the ratio of the first, and
+        this is what it would be if the other is impossible. Elsewhere it is p.
     total : (m,) array
         The sum of the probabilities of the two labels, each by itself a ratio of evidences: one, but for errors. NaN
         where it is not settled.
     settled : (m,) bool array
         Whether the equations were solved, and what was neglected in them is small.
+    one_sided : (m,) bool array
+        Whether that is so for one label alone.
     """
 
-    log_odds: Array
+    p: Array
+    extreme: Array
     total: Array
     settled: NDArray[np.bool_]
+    one_sided: NDArray[np.bool_]
 
 
 class OneMore:
@@ -191,9 +198,20 @@ class OneMore:
             return np.asarray(weight(odds)[rows] * np.abs(found[0].rest - found[1].rest))
 
         (plus, minus), settled = self._answers(questions, neglected)
-        total = np.full(settled.size, np.nan)
+        total, p = np.full(settled.size, np.nan), expit(plus.log_ratio - minus.log_ratio)
         total[settled] = np.exp(plus.log_ratio[settled]) + np.exp(minus.log_ratio[settled])
-        return Ratios(plus.log_ratio - minus.log_ratio, total, settled)
+        extreme, one_sided = p.copy(), np.zeros(settled.size, dtype=bool)
+        # where a label contradicts those that there are, as under a step, the other's evidence says all
+        for question, sure, known, other in zip(questions, (1.0, 0.0), (plus, minus), (minus, plus), strict=True):
+            rows = np.flatnonzero(known.settled & ~other.settled)
+            (alone,), right = self._answers(
+                [question.only(rows)],
+                lambda answers, _: np.exp(np.minimum(answers[0].log_ratio, 0.0)) * np.abs(answers[0].rest),
+            )
+            rows, ratio = rows[right], np.exp(alone.log_ratio[right])
+            p[rows], extreme[rows], one_sided[rows] = np.abs(1.0 - sure - np.minimum(ratio, 1.0)), sure, True
+            total[rows] = np.maximum(ratio, 1.0)
+        return Ratios(p, extreme, total, settled, one_sided)
 
     def _answers(
         self, questions: Sequence[Query], neglected: Callable[[Sequence[Answers], NDArray[np.intp]], Array]

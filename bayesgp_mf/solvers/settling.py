@@ -19,6 +19,7 @@ from bayesgp_mf.solvers.queries import (
     Question,
     ask_cumulants,
     ask_partition,
+    cube,
     log_site,
 )
 from bayesgp_mf.types import Array
@@ -215,11 +216,6 @@ def change_of_log_integral(start: Array, moved: Array, pull: Array, change: Arra
 def last_is(others: Array, last: Array) -> Array:
     """Return columns with one more."""
     return np.concatenate([others, last[:, None]], axis=1)
-
-
-def cube(x: Array) -> Array:
-    """Return x^3."""
-    return np.asarray(x * x * x)  # a power takes ten times as long
 
 
 def sum_over_pairs(skewness: Array, covariance: Array, itself: Array) -> Array:

@@ -43,8 +43,10 @@ LEVELS = np.array([0.02, 0.1, 0.5, 0.9, 0.98])
 """At quantiles of these a predicted distribution is held against the true one."""
 COARSE, FINE, REACH = 61, 121, 9.0
 """Points a side of the grids on the way, and of the last; how far they reach, in standard deviations."""
-SHARP = {"step": 401, "ordinal": 241, "probit": 161}
-"""Points of the last grid where the density has edges, or may be steep."""
+SHARP = {"ordinal": 241, "probit": 161}
+"""Points of the last grid where the density may be steep."""
+DIRECTIONS = 20_000
+"""Of a cone, over which is averaged."""
 LEAST = 1e-9
 """Points of less weight, by the largest, are left out of averages over targets."""
 TEMPERATURES = 4.0 ** -np.arange(8.0, -1.0, -1.0)
@@ -128,6 +130,20 @@ def integrate(log_likelihood: Callable[[Array], Array], scales: Array, side: int
     return Plane(total + log_area, points * scales, np.exp(log_density - total))
 
 
+def cone(x: Array, t: Array, scales: Array) -> Plane:
+    """Return the posterior of intercept and slope under labels without noise ``(n,)`` at inputs ``(n,)``.
+
+    Over the prior's standard deviations it is uniform in direction, and each label leaves half of all directions. A
+    grid can miss what all of them leave.
+    """
+    normal = np.arctan2(t * scales[1] * x, t * scales[0])
+    off = np.pi - (np.pi - (normal - normal[0])) % (2.0 * np.pi)  # in (-pi, pi]
+    first, last = normal[0] + off.max() - 0.5 * np.pi, normal[0] + off.min() + 0.5 * np.pi
+    angle = first + (last - first) * (np.arange(DIRECTIONS) + 0.5) / DIRECTIONS
+    points = np.stack([np.cos(angle), np.sin(angle)], axis=1) * scales
+    return Plane(float(np.log((last - first) / (2.0 * np.pi))), points, np.full(DIRECTIONS, 1.0 / DIRECTIONS))
+
+
 def _grid(
     log_likelihood: Callable[[Array], Array], scales: Array, centre: Array, root: Array, power: float, side: int
 ) -> tuple[Array, Array, float]:
@@ -173,22 +189,22 @@ def measured(kind: str, number: int) -> dict[str, Any]:
 
         def of(points: Array) -> Array:
             f = points[:, :1] + points[:, 1:] * problem.X[which, 0]
-            with np.errstate(divide="ignore"):
-                return np.asarray(some.log_prob(np.broadcast_to(targets, f.shape), f).value.sum(axis=1))
+            return np.asarray(some.log_prob(np.broadcast_to(targets, f.shape), f).value.sum(axis=1))
 
         return of
 
+    def truth(which: Array) -> Plane:
+        if kind == "step":
+            return cone(problem.X[which, 0], t[which], problem.scales)
+        return integrate(log_likelihood(which), problem.scales, SHARP.get(kind, FINE))
+
     everything = np.arange(len(t))
-    side = SHARP.get(kind, FINE)
-    plane = integrate(log_likelihood(everything), problem.scales, side)
-    loo = [
-        plane.log_evidence - integrate(log_likelihood(np.delete(everything, i)), problem.scales, side).log_evidence
-        for i in everything
-    ]
+    plane = truth(everything)
+    loo = [plane.log_evidence - truth(np.delete(everything, i)).log_evidence for i in everything]
     pointwise = elpd["loo_i"] if "loo_i" in elpd else elpd["elpd_i"]
     found = {
         "evidence": (said.left_out, abs(said.log_evidence - plane.log_evidence)),
-        "data": (said.probability_error, _largest(posterior, problem.X, plane)),
+        "data": (said.probability_error, _largest(posterior, problem.X, plane, problem.facts.get("offset", 0.0))),
         "new": (said.new_probability_error, _largest(posterior, X_new, plane)),
         "loo": (said.loo_error, abs(float(pointwise.sum()) - float(np.sum(loo)))),
     }
@@ -197,11 +213,12 @@ def measured(kind: str, number: int) -> dict[str, Any]:
     return {"n": len(t), "verdict": said.verdict, "before": before, **rows}
 
 
-def _largest(posterior: Any, X: Array, plane: Plane) -> float:
+def _largest(posterior: Any, X: Array, plane: Plane, offset: Array | float = 0.0) -> float:
     """Return the largest true error of a probability at inputs: of a label, or of a target of at most a number."""
-    f = plane.points[:, :1] + plane.points[:, 1:] * X[:, 0]
+    f = plane.points[:, :1] + plane.points[:, 1:] * X[:, 0] + offset
     likelihood = posterior.problem.likelihood.of_one_case
     mean, variance = posterior.latent_at(X)
+    mean = mean + offset
     if likelihood.is_binary:
         p = likelihood.predict_proba(f, np.zeros_like(f))
         return float(np.max(np.abs(plane.weights @ p - likelihood.predict_proba(mean, variance))))
