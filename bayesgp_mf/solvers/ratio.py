@@ -112,6 +112,10 @@ class OneMore:
     ) -> None:
         self.base, self._few = Base(problem, solution, covariance), few
 
+    @property
+    def _least(self) -> float:
+        return REST if self._few is None else ROUGH * REST
+
     @cached_property
     def _compressed(self) -> Compressed | None:
         if self._few is not None or self.base.n <= ANSWERING[0]:
@@ -202,13 +206,10 @@ class OneMore:
         total[settled] = np.exp(plus.log_ratio[settled]) + np.exp(minus.log_ratio[settled])
         extreme, one_sided = p.copy(), np.zeros(settled.size, dtype=bool)
         # where a label contradicts those that there are, as under a step, the other's evidence says all
-        for question, sure, known, other in zip(questions, (1.0, 0.0), (plus, minus), (minus, plus), strict=True):
-            rows = np.flatnonzero(known.settled & ~other.settled)
-            (alone,), right = self._answers(
-                [question.only(rows)],
-                lambda answers, _: np.exp(np.minimum(answers[0].log_ratio, 0.0)) * np.abs(answers[0].rest),
-            )
-            rows, ratio = rows[right], np.exp(alone.log_ratio[right])
+        for sure, known, other in ((1.0, plus, minus), (0.0, minus, plus)):
+            neglected_of_one = np.exp(np.minimum(known.log_ratio, 0.0)) * np.abs(known.rest)
+            rows = np.flatnonzero(known.settled & ~other.settled & (neglected_of_one <= self._least))
+            ratio = np.exp(known.log_ratio[rows])
             p[rows], extreme[rows], one_sided[rows] = np.abs(1.0 - sure - np.minimum(ratio, 1.0)), sure, True
             total[rows] = np.maximum(ratio, 1.0)
         return Ratios(p, extreme, total, settled, one_sided)
@@ -220,14 +221,14 @@ class OneMore:
         base, m, first = self.base, questions[0].mean.size, questions[0]
         found = [Answers(np.full(m, np.nan), np.zeros(m), np.zeros(m, dtype=bool)) for _ in questions]
         settled, left = np.zeros(m, dtype=bool), np.arange(m)
-        answering, least = (ANSWERING, REST) if self._few is None else ((self._few,), ROUGH * REST)
+        answering = ANSWERING if self._few is None else (self._few,)
 
         def keep(rows: NDArray[np.intp], each: Sequence[Answers]) -> NDArray[np.bool_]:
             for whole, part in zip(found, each, strict=True):
                 for kept, given in zip(whole, part, strict=True):
                     kept[rows] = given
             solved = np.all([part.settled for part in each], axis=0)
-            settled[rows] = solved & (neglected(each, rows) <= least)
+            settled[rows] = solved & (neglected(each, rows) <= self._least)
             return np.asarray(solved)
 
         if self._compressed is not None and first.itself is None:  # there all cases stay

@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+import bayesgp_mf as bgp
 from validation.studies.__main__ import STUDIES
-from validation.studies.planar import KINDS, STUDY, THINGS, integrate, measured, random_problem
+from validation.studies.planar import KINDS, STUDY, THINGS, cone, integrate, measured, random_problem
 
 GOOD = {"n": 5, "verdict": "good", "before": {"new": 0.001, "loo": 0.5}} | {
     thing: {"stated": 0.02, "true": 0.01} for thing in THINGS
@@ -36,6 +37,28 @@ def test_a_plane_is_integrated():
     assert plane.log_evidence == pytest.approx(exact, abs=1e-9)
     mean = scales * (design.T @ np.linalg.solve(covariance, y))
     np.testing.assert_allclose(plane.weights @ plane.points, mean, atol=1e-9)
+
+
+@pytest.mark.parametrize("labels", [(-1.0, -1.0, 1.0), (-1.0, 1.0, 1.0), (1.0, 1.0, 1.0), (1.0, -1.0, -1.0)])
+def test_labels_without_noise_leave_a_cone(labels):
+    """It is what a probit's plane comes to as the noise goes away."""
+    x, t, scales = np.array([-2.0, 0.1, 0.5]), np.array(labels), np.array([3.0, 0.7])
+    probit = bgp.Probit(1e-3)
+
+    def log_likelihood(points):
+        f = points[:, :1] + points[:, 1:] * x
+        return probit.log_prob(np.broadcast_to(t, f.shape), f).value.sum(axis=1)
+
+    exact = cone(x, t, scales)
+    points = exact.points[:, :1] + exact.points[:, 1:] * x
+    assert np.all(points * t > 0)
+    assert exact.log_evidence == pytest.approx(integrate(log_likelihood, scales, 401).log_evidence, abs=0.02)
+
+
+def test_a_problem_under_a_step_is_stated_where_another_label_cannot_be():
+    found = measured("step", 1)
+    assert found["new"]["stated"] is not None
+    assert 0.05 < found["new"]["true"] < found["new"]["stated"]
 
 
 @pytest.mark.parametrize("kind", ["probit", "poisson"])
