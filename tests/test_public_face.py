@@ -56,9 +56,12 @@ def test_importing_the_package_imports_nothing_heavy():
 def test_fitting_imports_no_pymc_and_no_matplotlib():
     code = (
         "import sys, warnings; warnings.simplefilter('ignore'); import bayesgp_mf as bgp; "
-        "bgp.solve([[1.0]], [1], bgp.Probit()); "
+        "from bayesgp_mf.inputs.options import as_kernel; "
+        "bgp.solve([[1.0]], [1], bgp.Probit()); as_kernel(bgp.kernels.Gaussian()); "
         "heavy = 'pymc', 'pytensor', 'arviz', 'matplotlib', 'sklearn', 'polars', 'narwhals'; "
-        "print(*[m for m in heavy if m in sys.modules])"
+        "print(*[m for m in heavy if m in sys.modules]); "
+        "bgp.report, bgp.plots.plot_latent; "
+        "print(*[m for m in ('pymc', 'matplotlib.figure') if m in sys.modules])"
     )
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split() == []
 

@@ -7,7 +7,6 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import gammaln
-from scipy.stats import t as student
 
 from bayesgp_mf.container.groups import Container, get_group
 from bayesgp_mf.diagnostics.loo import log_densities
@@ -155,7 +154,8 @@ def _of_gaussian(y: Array) -> Array:
     mean = (np.sum(y) - y) / (n - 1)
     squares = np.maximum(np.sum((y - y.mean()) ** 2) - (y - y.mean()) ** 2 * n / (n - 1), np.finfo(float).tiny)
     scale = np.sqrt(squares / (n - 2) * n / (n - 1))
-    return np.asarray(student.logpdf(y, n - 2, loc=mean, scale=scale))
+    constant = gammaln(0.5 * (n - 1)) - gammaln(0.5 * (n - 2)) - 0.5 * np.log((n - 2) * np.pi)
+    return np.asarray(constant - np.log(scale) - 0.5 * (n - 1) * np.log1p(((y - mean) / scale) ** 2 / (n - 2)))
 
 
 def _coverage(found: Predicted) -> float | None:

@@ -12,7 +12,6 @@ from typing import NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 from scipy.interpolate import PchipInterpolator
-from scipy.stats import norm
 
 from bayesgp_mf.errors import ConvergenceWarning, warn
 from bayesgp_mf.inference.problem import Problem
@@ -190,7 +189,7 @@ class Corrected:
     def points(self, features: Features, latent: tuple[Array, Array]) -> Points:
         """Return latent values of new cases and how probable they are, of which TAP says mean and variance."""
         mean, sd = latent[0], np.sqrt(latent[1])
-        weights = np.tile(norm.pdf(FINE), (mean.size, 1))
+        weights = np.tile(standard_density(FINE), (mean.size, 1))
 
         def ratios(queried: NDArray[np.intp], nodes: Array) -> tuple[Array, NDArray[np.bool_]]:
             density, settled = self._densities(
@@ -198,7 +197,7 @@ class Corrected:
                 (mean[queried], latent[1][queried]),
                 mean[queried, None] + sd[queried, None] * nodes,
             )
-            return density * sd[queried, None] / norm.pdf(nodes), np.all(settled, axis=1)
+            return density * sd[queried, None] / standard_density(nodes), np.all(settled, axis=1)
 
         settled = latent[1] == 0.0  # a value that is known is at one point
         queried = np.flatnonzero(~settled)
@@ -210,7 +209,7 @@ class Corrected:
                 log_ratio = np.maximum(np.log(ratio), np.log(np.finfo(float).tiny))
             # without overshoot: a count of none leaves a cliff where a rate would be large
             weights[queried] *= np.exp(PchipInterpolator(self._nodes, log_ratio, axis=1)(FINE))
-            weights[~settled] = norm.pdf(FINE)
+            weights[~settled] = standard_density(FINE)
         total = weights.sum(axis=1)
         off = float(np.max(np.abs(total[queried] * (FINE[1] - FINE[0]) - 1.0), initial=0.0))
         return Points(mean[:, None] + sd[:, None] * FINE, weights / total[:, None], off, settled)
@@ -278,8 +277,14 @@ class Corrected:
 
 def gaussian_density(values: Array, mean: Array, variance: Array) -> Array:
     """Return the densities of values ``(m, q)`` of Gaussians; zero far out, however far that is."""
-    with np.errstate(over="ignore"):
-        return np.asarray(norm.pdf(values, mean[:, None], np.sqrt(variance)[:, None]))
+    sd = np.sqrt(variance)[:, None]
+    with np.errstate(over="ignore", divide="ignore", invalid="ignore"):  # a value that is known has no density
+        return standard_density((values - mean[:, None]) / sd) / sd
+
+
+def standard_density(z: Array) -> Array:
+    """Return the density of the standard normal distribution; SciPy's takes a second to import."""
+    return np.asarray(np.exp(-0.5 * z**2) / np.sqrt(2.0 * np.pi))
 
 
 def check_corrected(problem: Problem, solution: Solution) -> None:

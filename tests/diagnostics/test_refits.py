@@ -39,13 +39,6 @@ def test_the_estimate_of_tap_is_close_for_classification_but_not_the_same():
     assert 1e-6 < difference.max() < 0.02
 
 
-def test_processes_change_nothing():  # the other methods: tests/parallel
-    problem = make_problem(n=8)
-    one, two = exact_loo(problem, "svm"), exact_loo(problem, "svm", processes=2)
-    np.testing.assert_array_equal(one.mean, two.mean)
-    assert one.error_count(problem.t) == two.error_count(problem.t)
-
-
 def test_one_case_leaves_the_prior():
     problem = bgp.Problem([[2.0]], [1.0], bgp.Probit(1.0))
     loo = exact_loo(problem)

@@ -41,11 +41,19 @@ def compare(kernel, method, X=X):
     return answer[1], (ahead - behind) / (2.0 * STEP)
 
 
-@pytest.mark.parametrize("method", METHODS_WITH_EVIDENCE)
-@pytest.mark.parametrize("name", CASES)
-def test_gradient_of_every_kernel_under_every_evidence(name, method):
+# a method sees a matrix: one method meets all kernels at all scales, and one kernel all methods at all of them; else
+# each kernel meets a third of the methods, in turn
+WALKED = [
+    (name, method)
+    for k, name in enumerate(CASES)
+    for m, method in enumerate(METHODS_WITH_EVIDENCE)
+    if method == "tap" or name == "gaussian ard" or (k + m) % 3 == 0
+]
+
+
+@pytest.mark.parametrize(("name", "method"), WALKED)
+def test_gradient_of_every_kernel_under_an_evidence(name, method):
     apart, apart_if_wrong = [], []
-    # a method sees a matrix: one method meets all kernels at all scales, and one kernel all methods at all of them
     for scale in SCALES if method == "tap" or name == "gaussian ard" else SCALES[1::2]:
         # the variational evidence is that of an invertible Gram matrix
         inputs = X if name in SMOOTH else np.round(X)  # groups of more than one case

@@ -92,7 +92,7 @@ def test_numbers_that_are_no_variances_are_refused(number):
 
 
 @everywhere
-@pytest.mark.parametrize("exponent", [1, 2, 3])
+@pytest.mark.parametrize("exponent", [1, 3])
 def test_a_power_is_a_product_of_equal_kernels(kernel, exponent):
     power, product = kernel**exponent, Product(*[kernel] * exponent)
     np.testing.assert_allclose(power.gram(X), product.gram(X), rtol=1e-12, atol=1e-14)

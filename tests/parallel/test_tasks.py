@@ -44,14 +44,14 @@ def test_the_same_bytes_in_the_order_of_the_items(place):
     for answer, expected in zip(answers, Serial().map(work.sums, range(30), COMMON), strict=True):
         np.testing.assert_array_equal(answer, expected)
     assert [*place.map(work.times, [], 2)] == []
-    assert [*place.map(work.slow_first, range(20))] == [*range(20)]
+    assert [*place.map(work.slow_first, range(20), 0.2)] == [*range(20)]
 
 
-def test_as_ready_the_slow_one_comes_late(place):
-    answers = [*place.map(work.slow_first, range(8), ordered=False)]
+@pytest.mark.parametrize("place", ["processes", "dask"], indirect=True)
+def test_as_ready_the_slow_one_comes_late(place, tmp_path):
+    answers = [*place.map(work.after_others, range(8), str(tmp_path), ordered=False)]
     assert sorted(answers) == [*range(8)]
-    if not isinstance(place, Serial):
-        assert answers[0] != 0
+    assert answers[0] != 0
 
 
 def test_a_closure_and_a_large_common_object_travel(place):
@@ -85,6 +85,19 @@ def test_an_error_arrives_in_its_place_with_its_message(place):
     with pytest.raises(Exception, match="this and 0"):
         next(place.map(work.fails_untravelled, range(2)))
     assert next(place.map(work.times, [2], 3)) == 6
+
+
+class Unsent:
+    """Something that cannot be pickled."""
+
+    def __reduce__(self):
+        raise RuntimeError("not me")
+
+
+def test_what_cannot_be_sent_is_said(pool):
+    with pytest.raises(ValueError, match=r"cannot be sent to another process.*RuntimeError: not me.*processes=1"):
+        next(pool.map(work.times, [1, 2], Unsent()))
+    assert next(pool.map(work.times, [2], 3)) == 6
 
 
 @pytest.mark.filterwarnings("ignore")

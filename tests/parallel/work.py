@@ -44,9 +44,18 @@ def refused_at_two(state, _):
     return {"sum": state.sum()}
 
 
-def slow_first(_, item):
+def slow_first(seconds, item):
     """Return the item, the first one last."""
-    time.sleep(1.0 if item == 0 else 0.0)
+    time.sleep(seconds if item == 0 else 0.0)
+    return item
+
+
+def after_others(folder, item):
+    """Return the item, the first one after three of the others, of which one must have been taken by then."""
+    if item:
+        Path(folder, f"{item}").touch()
+    while item == 0 and len(list(Path(folder).iterdir())) < 3:
+        time.sleep(0.02)
     return item
 
 

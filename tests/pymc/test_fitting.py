@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
-
 import arviz as az
 import numpy as np
 import pymc as pm
@@ -152,15 +149,3 @@ def test_mistakes_are_named(data):
     ):
         with pytest.raises(ValueError, match=message):
             fit(data, ExpQuad(2, ls=variable), hyper="evidence")
-
-
-def test_a_file_is_read_without_importing_pymc_where_it_is_not_asked_for():
-    code = (
-        "import sys, numpy as np, bayesgp_mf as bgp\n"
-        "from bayesgp_mf.inputs.options import as_kernel\n"
-        "as_kernel(bgp.kernels.Gaussian())\n"
-        "try:\n    as_kernel(1.0)\nexcept ValueError:\n    pass\n"
-        "print('pymc' in sys.modules)"
-    )
-    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
-    assert out.strip() == "False"

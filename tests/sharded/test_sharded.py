@@ -210,7 +210,6 @@ def test_a_part_that_is_lost_starts_from_nothing_and_the_answer_is_the_same(monk
 
 @pytest.mark.filterwarnings("ignore")
 def test_a_cluster_has_the_same_answer_and_makes_up_for_a_lost_worker(client, files):
-    import dask.array as da
     import dask.dataframe as dd
 
     expected = fitted(parts())
@@ -218,10 +217,6 @@ def test_a_cluster_has_the_same_answer_and_makes_up_for_a_lost_worker(client, fi
     frame = dd.read_parquet(f"{files}/*.parquet")
     found = fitted(sharded.from_dask(frame, "late"), client=client)
     same(found, expected)
-    arrays = da.from_array(X, chunks=(200, 3)), da.from_array(LABELS, chunks=200)
-    same(fitted(sharded.from_dask(*arrays), client=client), expected)
-    with pytest.raises(ValueError, match="blocks of the same rows"):
-        sharded.from_dask(arrays[0], arrays[1].rechunk(100))
 
     lazy = sharded.predict(found.stream, frame)
     lazy.to_parquet(files / "out")
@@ -597,11 +592,6 @@ class Unsent(bgp.Probit):
 
     def __reduce__(self):
         raise RuntimeError("not me")
-
-
-def test_what_cannot_be_sent_is_said():
-    with pytest.raises(ValueError, match=r"cannot be sent to another process.*RuntimeError: not me.*processes=1"):
-        fitted(parts(), Unsent(), processes=2)
 
 
 @pytest.fixture
