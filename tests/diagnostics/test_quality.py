@@ -136,7 +136,7 @@ def test_what_is_not_ours_is_refused():
         quality(3)
 
 
-@pytest.mark.parametrize(("noise", "seed"), [(1.0, 0), (0.1, 4), (0.0, 2)])
+@pytest.mark.parametrize(("noise", "seed"), [(1.0, 0), (0.0, 2)])
 def test_errors_of_probabilities_are_within_their_scale(noise, seed):
     """P(t*|t) is a ratio of two exact evidences; a tenth of the scale would be too little somewhere."""
     rng = np.random.default_rng(seed)

@@ -31,7 +31,7 @@ def tuned(first, hyper, **options):
     return idata["fit"], [str(each.message) for each in found if APART in str(each.message)]
 
 
-@pytest.mark.parametrize("first", [0.03, 0.3, 3.0, 300.0])
+@pytest.mark.parametrize("first", [0.03, 300.0])
 def test_a_search_from_far_away_finds_what_one_from_near_finds(first):
     near, _ = tuned(5.0, Evidence(starts=1))
     far, _ = tuned(first, "evidence")

@@ -156,7 +156,7 @@ def test_two_classes_of_the_multinomial_probit_are_those_of_probit():
 
 def test_draws_have_the_moments_of_the_posterior(case):
     posterior = process(case[0], assemble_inducing(KERNEL, X, case[2], case[1], inducing=Z))
-    draws = 5_000
+    draws = 2_000
     f = posterior.draw(draws, np.random.default_rng(1)).f
     mean, variance = posterior.at_training
     assert np.max(np.abs(f.mean(axis=0) - mean) / np.sqrt(variance / draws)) < 5.0

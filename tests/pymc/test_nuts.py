@@ -51,7 +51,7 @@ def moments_on_a_grid(target):
 
 @pytest.fixture(scope="module")
 def idata(data):
-    strategy = Nuts(draws=240, tune=60, chains=1)
+    strategy = Nuts(draws=360, tune=60, chains=1)
     return fit(
         data, strategy, method="laplace", fixed={"variance"}, priors={"lengthscale": pm.InverseGamma.dist(5.0, 5.0)}
     )
@@ -59,10 +59,10 @@ def idata(data):
 
 def test_draws_are_from_evidence_times_prior(data, idata):
     draws = np.log(get_group(idata, "posterior")["lengthscale"].values)
-    assert draws.shape == (1, 240)
+    assert draws.shape == (1, 360)
     prior = {"lengthscale": pm.InverseGamma.dist(5.0, 5.0)}
     mean, sd = moments_on_a_grid(target_of(data, method="laplace", fixed={"variance"}, priors=prior))
-    batches = draws.reshape(15, 16).mean(axis=1)
+    batches = draws.reshape(15, 24).mean(axis=1)
     error = batches.std(ddof=1) / np.sqrt(15)
     assert error < 0.2 * sd
     assert abs(draws.mean() - mean) < 3.5 * error
@@ -79,7 +79,7 @@ def test_the_container_has_each_draw_with_its_statistics(data, idata):
     assert {"lp", "diverging", "n_steps"} <= set(stats.data_vars)
     assert not stats["diverging"].values.any()
     assert np.all(stats["n_steps"].values >= 1)
-    assert get_group(idata, "posterior")["f"].shape == (1, 240, 20)
+    assert get_group(idata, "posterior")["f"].shape == (1, 360, 20)
     assert found.attrs["hyper"] == "nuts"
     assert int(found["hyper_n_failures"]) == 0
     assert int(found["hyper_n_evaluations"]) >= int(stats["n_steps"].sum())
