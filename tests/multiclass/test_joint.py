@@ -58,7 +58,7 @@ def test_it_is_nearer_to_the_exact_posterior():
     new = np.array([[0.05], [0.35], [1.6], [2.45], [2.75], [3.1]])
     every = np.concatenate([X, new])
     root = np.linalg.cholesky(posterior.kernel.gram(every) + 1e-9 * np.eye(10))
-    z = qmc.MultivariateNormalQMC(np.zeros(30), seed=2).random(2**15).reshape(-1, 10, 3)
+    z = qmc.MultivariateNormalQMC(np.zeros(30), seed=2).random(2**16).reshape(-1, 10, 3)
     p = probabilities(np.einsum("ij,kjc->kic", root, z).reshape(-1, 3)).reshape(-1, 10, 3)
     weight = np.prod(p[:, range(4), CODES], axis=1)
     exact = np.einsum("k,kic->ic", weight / weight.sum(), p[:, 4:])
