@@ -26,6 +26,7 @@ from bayesgp_mf.errors import UndefinedQuantityError as UndefinedQuantityError
 from bayesgp_mf.fitting import fit as fit
 from bayesgp_mf.fitting import posterior as posterior
 from bayesgp_mf.fitting import predict as predict
+from bayesgp_mf.hyper import priors as priors
 from bayesgp_mf.inference.inducing import Inducing as Inducing
 from bayesgp_mf.inference.problem import Problem as Problem
 from bayesgp_mf.inference.solution import Control as Control
@@ -43,6 +44,8 @@ from bayesgp_mf.likelihoods import StudentT as StudentT
 from bayesgp_mf.methods import solve as solve
 from bayesgp_mf.processes.single import Posterior as Posterior
 from bayesgp_mf.reports.report import report as report
+from bayesgp_mf.workflow.calibrate import calibrate as calibrate
+from bayesgp_mf.workflow.prior import prior_predictive as prior_predictive
 
 __version__: str
 __all__: list[str]

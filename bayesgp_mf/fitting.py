@@ -14,7 +14,7 @@ from bayesgp_mf.container.layout import TABLE, check_parameter_names
 from bayesgp_mf.container.predictions import NewCases, add_predictions
 from bayesgp_mf.container.quality import SMALL_EVIDENCE
 from bayesgp_mf.container.read import from_container
-from bayesgp_mf.container.stored import describe_likelihood
+from bayesgp_mf.container.stored import describe_likelihood, describe_priors
 from bayesgp_mf.container.write import to_container
 from bayesgp_mf.errors import BoundWarning, ConvergenceWarning, UndefinedQuantityError, warn
 from bayesgp_mf.hyper import HyperName, Prior, Strategy, Target, get_strategy
@@ -22,6 +22,7 @@ from bayesgp_mf.hyper.forecast import warn_before
 from bayesgp_mf.hyper.model import Model
 from bayesgp_mf.hyper.rounds import RECORDS, check_moves
 from bayesgp_mf.hyper.scores import CorrectedScore
+from bayesgp_mf.hyper.target import with_own_priors
 from bayesgp_mf.inference.assembly import (
     assemble,
     assemble_inducing,
@@ -267,7 +268,7 @@ def fit(
         else:
             # a point that was not solved has no evidence, whatever the last solution may be
             inner = replace(control, throw=True, progress=False)
-            priors = _with_own_priors(kernel, priors or {}, fixed)
+            priors = with_own_priors(kernel, priors, fixed)
             target = Target(X, t, likelihood, kernel, judge, inner, priors, bounds or {}, fixed)
             check_parameter_names(target.model.params, recorded)
             _warn_of_weights(target)
@@ -283,6 +284,7 @@ def fit(
                 inducing=chosen,
             )
             attrs |= {"hyper": strategy.name, "hyper_judged_by": judge.name}
+            attrs |= describe_priors(found.priors, target.bounds, target.fixed)
             if strategy.corrected:
                 attrs["hyper_score"] = CorrectedScore.noun
             if judge is solver and found.log_evidence is not None:
@@ -587,12 +589,6 @@ def _refuse_options(**options: object) -> None:
     for name, value in options.items():
         if value:
             raise ValueError(f"{name} says how hyperparameters are chosen, and hyper=None keeps them. Give hyper.")
-
-
-def _with_own_priors(kernel: Kernel, priors: Mapping[str, Prior], fixed: Collection[str]) -> Mapping[str, Prior]:
-    """Add the priors that a kernel's parameters bring themselves, where none is given and they are not fixed."""
-    own = {name: prior for name, prior in kernel.priors.items() if name not in fixed}
-    return {**own, **priors} if own else priors  # what is malformed is for Target to refuse
 
 
 def _warn_of_weights(target: Target) -> None:

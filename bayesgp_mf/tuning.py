@@ -8,13 +8,13 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
-from scipy.integrate import cumulative_trapezoid
 
 from bayesgp_mf.errors import ConvergenceError, NotPositiveDefiniteError
 from bayesgp_mf.hyper import Strategy, Target
 from bayesgp_mf.hyper.forecast import Forecast, advice_for, warn_before
 from bayesgp_mf.hyper.model import Model
 from bayesgp_mf.hyper.objective import NO_SOLUTION
+from bayesgp_mf.hyper.priors.densities import quantiles
 from bayesgp_mf.hyper.rounds import choose_on_inducing
 from bayesgp_mf.hyper.strategy import HyperResult, Record
 from bayesgp_mf.inference.inducing import Inducing
@@ -24,15 +24,10 @@ from bayesgp_mf.inference.solver import Solver
 from bayesgp_mf.processes.process import Part, Process, Tuned
 from bayesgp_mf.processes.several_classes import make_process
 from bayesgp_mf.progress import progress_bar
-from bayesgp_mf.types import Array
 
 STEPS = 8
 """On the way from the model at the start to one that was chosen, where that cannot be solved from the prior."""
 LEVELS = (0.05, 0.25, 0.5, 0.75, 0.95)
-WIDEST, COARSE, FINE = 30.0, 241, 401
-"""How far from the start the logarithm of a parameter may be, and at how many points its density is asked for."""
-DROP = 15.0
-"""Logarithm by which the density falls, beyond which nothing of it matters to these quantiles."""
 
 
 def tune(
@@ -97,7 +92,7 @@ def tune(
     if len(result.models) == 1:
         node = np.zeros((chains, draws), dtype=np.intp)
         record = result.record | record_of_priors(target, averaged=False)
-        return Tuned(parts[0], node, {}, record, target.names, result.log_evidence)
+        return Tuned(parts[0], node, {}, record, target.names, result.log_evidence, priors=target.priors)
     weights = np.bincount(part_of, weights=result.weights)
     chosen = _spread(result, chains, draws, rng)
     weighed = target if result.priors is None else replace(target, priors=result.priors)
@@ -111,6 +106,7 @@ def tune(
         sampled=result.sampled,
         node_evidence=None if result.node_evidence is None else result.node_evidence[first],
         log_prior={name: np.array([one[name] for one in each]) for name in each[0]},
+        priors=weighed.priors,
     )
 
 
@@ -181,24 +177,7 @@ def record_of_priors(target: Target, *, averaged: bool) -> Record:
         found[:, bounded] = low + np.array(LEVELS)[:, None] * (high - low)
     for name in target.priors:
         own = target.owners == name
-        found[:, own] = _quantiles(target, name, target.start[own], target.lower[own], target.upper[own])
+        levels = np.tile(np.array(LEVELS)[:, None], np.count_nonzero(own))
+        at = target.start[own], target.lower[own], target.upper[own]
+        found[:, own] = quantiles(target.priors[name], levels, *at)
     return {} if np.all(np.isnan(found)) else {"hyper_prior_quantile": (("prior_level", "hyper"), found)}
-
-
-def _quantiles(target: Target, name: str, start: Array, lower: Array, upper: Array) -> Array:
-    """Return quantiles ``(levels, k)`` of the logarithms of the entries of a parameter, by the trapezoidal rule."""
-    low, high = np.maximum(lower, start - WIDEST), np.minimum(upper, start + WIDEST)
-    for points in (COARSE, FINE):
-        x = low + np.linspace(0.0, 1.0, points)[:, None] * (high - low)
-        with np.errstate(over="ignore", invalid="ignore"):
-            log_density = np.array([target.priors[name].log_density(row)[0] for row in x])
-        log_density = np.where(np.isnan(log_density), -np.inf, log_density)
-        matters = log_density > log_density.max(axis=0) - DROP
-        first, last = np.argmax(matters, axis=0), points - 1 - np.argmax(matters[::-1], axis=0)
-        entries = np.arange(start.size)
-        if points == COARSE:
-            low, high = x[np.maximum(first - 1, 0), entries], x[np.minimum(last + 1, points - 1), entries]
-    density = np.exp(log_density - log_density.max(axis=0))
-    below = cumulative_trapezoid(density, x, axis=0, initial=0.0)
-    found = [np.interp(LEVELS, below[:, k] / below[-1, k], x[:, k]) for k in entries]
-    return np.array(found).T

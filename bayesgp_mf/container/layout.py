@@ -53,11 +53,14 @@ BY_CASE = ("offset", "weights")
 """What the group ``constant_data`` may have of each case beside its inputs."""
 CASES = "n_cases"
 """Attribute of the group ``fit`` of a table in parts, and of no other: how many cases there were."""
+PRIORS = "priors"
+"""Attribute of the group ``fit`` with priors and bounds of hyperparameters, and the names of those that were kept."""
 _OPTIONAL_ATTRIBUTES = (
     LOO_OMITTED,
     "log_likelihood_omitted",
     "hyperparameters_omitted",
     "hyper_score",
+    PRIORS,
     CASES,
 )
 """Of the group ``fit``, which some fits have."""

@@ -7,7 +7,7 @@ asks for it by name.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import fields, is_dataclass, replace
 from math import inf
@@ -18,8 +18,9 @@ import xarray as xr
 from numpy.typing import NDArray
 
 from bayesgp_mf import kernels, likelihoods
-from bayesgp_mf.container.layout import FORMAT, stored_parameters, versions
+from bayesgp_mf.container.layout import FORMAT, PRIORS, stored_parameters, versions
 from bayesgp_mf.errors import DamagedFileError, Status
+from bayesgp_mf.hyper.priors.densities import Prior, describe, from_description
 from bayesgp_mf.inference.problem import check_likelihood, status_in_words
 from bayesgp_mf.inference.solution import Evidence, Info
 from bayesgp_mf.inference.solver import Solver
@@ -104,6 +105,33 @@ def model_attrs(kernel: Kernel, likelihood: Likelihood, solver: Solver, evidence
         "likelihood": json.dumps(describe_likelihood(likelihood.of_one_case)),
         "versions": json.dumps(versions()),
     }
+
+
+def describe_priors(
+    priors: Mapping[str, Prior], bounds: Mapping[str, tuple[float, float]], fixed: Iterable[str]
+) -> dict[str, str]:
+    """Return the attribute that says under which priors and bounds hyperparameters were chosen."""
+    limits = {name: [float(low), float(high)] for name, (low, high) in bounds.items()}
+    each = {name: describe(prior) for name, prior in priors.items()}
+    return {PRIORS: json.dumps({"priors": each, "bounds": limits, "fixed": sorted(fixed)})}
+
+
+def priors_of(fit: xr.Dataset, given: Mapping[str, Prior] | None) -> dict[str, Any]:
+    """Return ``priors``, ``bounds`` and ``fixed`` of a fit; ``given`` are the priors that a container cannot hold.
+
+    There is a ValueError if one of these is missing.
+    """
+    with refused_as(DAMAGED):
+        stated = json.loads(fit.attrs.get(PRIORS, '{"priors": {}, "bounds": {}, "fixed": []}'))
+        known = {name: from_description(each) for name, each in stated["priors"].items()}
+        bounds = {name: (float(low), float(high)) for name, (low, high) in stated["bounds"].items()}
+    found = {**known, **(given or {})}
+    if missing := [name for name, prior in found.items() if prior is None]:
+        raise ValueError(
+            f"this container does not hold the prior of {missing[0]}, {stated['priors'][missing[0]]['program']}, which "
+            f"is a program. Pass it again: priors={{{missing[0]!r}: ...}}."
+        )
+    return {"priors": found, "bounds": bounds, "fixed": frozenset(stated["fixed"])}
 
 
 def stored_solution(info: Info, evidence: Evidence) -> dict[str, NDArray[Any]]:

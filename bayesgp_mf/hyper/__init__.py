@@ -13,7 +13,7 @@ from bayesgp_mf.hyper.integrate import Integrate
 from bayesgp_mf.hyper.model import Model
 from bayesgp_mf.hyper.objective import Objective
 from bayesgp_mf.hyper.optimise import Run
-from bayesgp_mf.hyper.priors import LogNormal, Prior
+from bayesgp_mf.hyper.priors import Exponential, LogNormal, Prior
 from bayesgp_mf.hyper.scores import EvidenceScore, LooScore
 from bayesgp_mf.hyper.search import Evidence, LeaveOneOut, Scan
 from bayesgp_mf.hyper.strategy import HyperResult, Strategy
@@ -24,6 +24,7 @@ __all__ = [
     "HYPER",
     "Evidence",
     "EvidenceScore",
+    "Exponential",
     "HybridMonteCarlo",
     "HyperResult",
     "Integrate",

@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from bayesgp_mf.errors import NotPositiveDefiniteError
 from bayesgp_mf.hyper.forecast import Forecast
 from bayesgp_mf.hyper.model import Model, public_names
-from bayesgp_mf.hyper.priors import Around, Prior, as_prior
+from bayesgp_mf.hyper.priors.densities import DEFAULT_SD, LogNormal, Prior, as_prior
 from bayesgp_mf.inference.assembly import assemble, assemble_inducing
 from bayesgp_mf.inference.problem import Problem
 from bayesgp_mf.inference.solution import Control
@@ -121,10 +121,10 @@ class Target:
         counts = {name: int(np.count_nonzero(value)) for name, value in model.params.items()}
         owners = np.repeat(np.array(list(counts), dtype=np.str_), list(counts.values()))
         free = ~np.isin(owners, list(fixed))
-        if not free.any():
-            raise ValueError("the model has no parameter to tune: all are fixed or zero; use hyper=None.")
         for argument, given in (("priors", self.priors), ("bounds", self.bounds)):
             _check_names(argument, given, known, fixed, set(owners[free].tolist()))
+        if not free.any():
+            raise ValueError("the model has no parameter to tune: all are fixed or zero; use hyper=None.")
         object.__setattr__(self, "model", model)
         object.__setattr__(self, "priors", {name: as_prior(prior) for name, prior in self.priors.items()})
         for name, prior in self.priors.items():
@@ -208,7 +208,8 @@ class Target:
         """Return the target with a prior for each parameter that has neither prior nor bounds, and which those are."""
         by_default = ~np.isin(self.owners, [*self.priors, *self.bounds])
         added: dict[str, Prior] = {
-            name: Around(self.start[self.owners == name]) for name in np.unique(self.owners[by_default]).tolist()
+            name: LogNormal(tuple(self.start[self.owners == name].tolist()), DEFAULT_SD)
+            for name in np.unique(self.owners[by_default]).tolist()
         }
         return replace(self, priors={**self.priors, **added}), by_default
 
@@ -329,6 +330,13 @@ class Target:
             found[name] = np.zeros(start.shape)
             found[name][start != 0] = density - log_free[own]
         return found
+
+
+def with_own_priors(kernel: Kernel, priors: Mapping[str, Prior] | None, fixed: Collection[str]) -> Mapping[str, Prior]:
+    """Add the priors that a kernel's parameters bring themselves, where none is given and they are not fixed."""
+    given = {} if priors is None else priors
+    own = {name: prior for name, prior in kernel.priors.items() if name not in fixed}
+    return {**own, **given} if own else given  # what is malformed is for Target to refuse
 
 
 def _check_known(argument: str, names: Iterable[str], known: Collection[str]) -> None:

@@ -6,7 +6,7 @@ from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Literal, NamedTuple, Self, TypeAlias
+from typing import Any, Literal, NamedTuple, Self, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -605,6 +605,8 @@ class Tuned:
         Of an average, the log evidence by which each part was weighed or drawn; None where it is the part's own.
     log_prior : dict of str to array
         Of an average, the log prior density of the hyperparameters of each part, by name, ``(k, ...)``.
+    priors : mapping of str to object
+        The priors of the hyperparameters, by name of a parameter.
     """
 
     posterior: Process
@@ -616,6 +618,7 @@ class Tuned:
     sampled: bool = False
     node_evidence: Array | None = None
     log_prior: dict[str, Array] = field(default_factory=dict)
+    priors: Mapping[str, Any] = field(default_factory=dict)
 
 
 _ADVICE = {

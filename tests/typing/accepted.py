@@ -53,4 +53,6 @@ def of_rooms(X: NDArray[np.float64], y: list[str], kernel: bgp.kernels.Kernel) -
     assert_type(stream.update(X, y).retune("evidence"), bgp.streams.Stream)
     gp = bgp.pymc.Marginal(kernel, method="variational")
     assert_type(gp, bgp.pymc.Marginal)
+    assert_type(bgp.prior_predictive(X, kernel, priors=bgp.priors.suggest(X, kernel)), Container)
+    assert_type(bgp.calibrate(X, kernel, replicas=2).passed, bool)
     assert_type(bgp.compare({"a": bgp.fit(X, y, kernel), "b": bgp.fit(X, y, kernel)}).sentence, str)

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from bayesgp_mf.container.groups import get_group, group_names
+from bayesgp_mf.diagnostics.uniformity import UniformRanks
 from validation.studies import calibration
 from validation.studies.__main__ import STUDIES
-from validation.studies.uniformity import UniformRanks
 
 COUNT, DRAWS = 400, 49
 UNIFORM = UniformRanks(COUNT, DRAWS)

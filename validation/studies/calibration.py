@@ -20,6 +20,7 @@ import xarray as xr
 
 import bayesgp_mf as bgp
 from bayesgp_mf.container.groups import make_container
+from bayesgp_mf.diagnostics.uniformity import UniformRanks
 from bayesgp_mf.matrices.blas import one_thread_if_small
 from bayesgp_mf.methods import get_method
 from bayesgp_mf.processes.process import Marginals
@@ -28,7 +29,6 @@ from bayesgp_mf.types import Array
 from validation.reporting.checks import at_least, at_most
 from validation.reporting.drawing import BAND, FIRST, QUIET, SECOND, axes_or_new, legend_above
 from validation.studies.study import Findings, Study, Task
-from validation.studies.uniformity import UniformRanks
 
 if TYPE_CHECKING:
     from bayesgp_mf.container.groups import Container

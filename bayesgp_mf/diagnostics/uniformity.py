@@ -58,7 +58,7 @@ class UniformRanks:
         return np.sort(self._smallest_of(np.cumsum(sets, axis=1)[:, :-1]))
 
     def _smallest_of(self, found: NDArray[np.int64]) -> Array:
-        return self._tails[np.arange(self.draws), found].min(axis=-1)
+        return np.asarray(self._tails[np.arange(self.draws), found].min(axis=-1))
 
     def p_value(self, ranks: ArrayLike) -> float:
         """Return the share of uniform sets that are somewhere as far off as ``ranks (count,)`` are somewhere."""

@@ -1,0 +1,215 @@
+"""Prior densities of hyperparameters, as functions of their logarithm, with their quantiles."""
+
+from __future__ import annotations
+
+import importlib
+import math
+import numbers
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any, Protocol, TypeAlias, runtime_checkable
+
+import numpy as np
+from scipy.integrate import cumulative_trapezoid
+
+from bayesgp_mf.types import Array
+
+DEFAULT_SD = 1.5
+"""Of the logarithm of a parameter that has neither prior nor bounds, around where it starts."""
+WIDEST, COARSE, FINE = 30.0, 241, 401
+"""How far from the start the logarithm of a parameter may be, and at how many points its density is asked for."""
+DROP = 15.0
+"""Logarithm by which the density falls, beyond which nothing of it matters to quantiles."""
+
+Numbers: TypeAlias = float | tuple[float, ...]
+"""One number, or one for each entry of a parameter."""
+
+
+@runtime_checkable
+class Prior(Protocol):
+    """A prior of one positive parameter; of a vector parameter, of each entry independently."""
+
+    def log_density(self, log_value: Array) -> tuple[Array, Array]:
+        """Return the log density with respect to log theta and its derivative in log theta; elementwise."""
+
+
+@dataclass(frozen=True, slots=True)
+class LogNormal:
+    r"""A log-normal prior: the logarithm of the parameter, or of a power of it, is normal.
+
+    .. math:: q \log \theta \sim N(\mathrm{mean}, \mathrm{sd}^2)
+
+    Parameters
+    ----------
+    mean, sd : float or tuple of float
+        Mean and standard deviation of the logarithm; a tuple has those of each entry of a vector parameter. The
+        defaults are those of Barber & Williams [1]_ (section 2.3): broad, and in favour of inputs that matter little.
+    power : float
+        q, not zero. The prior of [1]_ is on :math:`w_l = \ell_l^{-2}`, so that of a length scale has ``power=-2``;
+        :math:`\log \ell` is then normal with mean 1.5 and standard deviation 1.5.
+
+    Raises
+    ------
+    ValueError
+        If a number is not finite, ``sd`` not positive or ``power`` zero.
+
+    References
+    ----------
+    .. [1] Barber, D., & Williams, C. K. I. (1996). Gaussian processes for Bayesian classification via hybrid
+       Monte Carlo. NIPS 9.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bayesgp_mf.hyper import LogNormal
+    >>> LogNormal(power=-2.0).log_density(np.array([1.5]))[0].round(4)
+    array([-1.3244])
+    """
+
+    mean: Numbers = -3.0
+    sd: Numbers = 3.0
+    power: float = 1.0
+
+    def __post_init__(self) -> None:
+        _check_finite(mean=self.mean, sd=self.sd, power=self.power)
+        if np.any(np.asarray(self.sd) <= 0):
+            raise ValueError(f"sd must be > 0 (a standard deviation of the logarithm), got {self.sd!r}.")
+        _check_power(self.power)
+
+    def log_density(self, log_value: Array) -> tuple[Array, Array]:
+        """Return the log density with respect to log theta and its derivative in log theta; elementwise."""
+        sd = np.asarray(self.sd)
+        z = (self.power * log_value - np.asarray(self.mean)) / sd
+        constant = np.log(abs(self.power) / sd) - 0.5 * math.log(2.0 * math.pi)
+        return np.asarray(constant - 0.5 * z**2), np.asarray(-z * self.power / sd)
+
+
+@dataclass(frozen=True, slots=True)
+class Exponential:
+    r"""A prior under which a power of the parameter is exponential: a penalised-complexity prior [1]_.
+
+    .. math:: \theta^q \sim \mathrm{Exponential}(\mathrm{rate})
+
+    With q = 1/2 it is that of a variance whose standard deviation is exponential; with q = -d/2 that of a length scale
+    in d dimensions [2]_, under which short length scales are rare and the constant function is the simplest model.
+
+    Parameters
+    ----------
+    rate : float or tuple of float
+        Above zero, in units of 1 / theta^q; a tuple has that of each entry of a vector parameter. `below` and `above`
+        find it from a tail probability.
+    power : float
+        q, not zero.
+
+    Raises
+    ------
+    ValueError
+        If a number is not finite, ``rate`` not positive or ``power`` zero.
+
+    References
+    ----------
+    .. [1] Simpson, D., Rue, H., Riebler, A., Martins, T. G., & Sørbye, S. H. (2017). Penalising model component
+       complexity. Statistical Science 32, 1-28.
+    .. [2] Fuglstad, G.-A., Simpson, D., Lindgren, F., & Rue, H. (2019). Constructing priors that penalize the
+       complexity of Gaussian random fields. JASA 114, 445-452.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bayesgp_mf.hyper import Exponential
+    >>> Exponential(2.0).log_density(np.log([0.5]))[0].round(4)  # 2 exp(-1) times 0.5
+    array([-1.])
+    """
+
+    rate: Numbers = 1.0
+    power: float = 1.0
+
+    def __post_init__(self) -> None:
+        _check_finite(rate=self.rate, power=self.power)
+        if np.any(np.asarray(self.rate) <= 0):
+            raise ValueError(f"rate must be > 0, got {self.rate!r}.")
+        _check_power(self.power)
+
+    def log_density(self, log_value: Array) -> tuple[Array, Array]:
+        """Return the log density with respect to log theta and its derivative in log theta; elementwise."""
+        log_z = np.log(self.rate) + self.power * log_value
+        with np.errstate(over="ignore"):  # far out the density is zero
+            z = np.exp(log_z)
+        return np.asarray(math.log(abs(self.power)) + log_z - z), np.asarray(self.power * (1.0 - z))
+
+
+def quantiles(prior: Prior, levels: Array, start: Array, lower: Array, upper: Array) -> Array:
+    """Return quantiles of the logarithms of the entries of a parameter, by the trapezoidal rule.
+
+    Parameters
+    ----------
+    prior : Prior
+        Of the parameter.
+    levels : (l, k) array
+        Probabilities, for each entry its own.
+    start, lower, upper : (k,) array
+        Logarithms around which to look, and between which the parameter stays.
+
+    Returns
+    -------
+    (l, k) array
+        Logarithms.
+    """
+    low, high = np.maximum(lower, start - WIDEST), np.minimum(upper, start + WIDEST)
+    for points in (COARSE, FINE):
+        x = low + np.linspace(0.0, 1.0, points)[:, None] * (high - low)
+        with np.errstate(over="ignore", invalid="ignore"):
+            log_density = np.array([prior.log_density(row)[0] for row in x])
+        log_density = np.where(np.isnan(log_density), -np.inf, log_density)
+        matters = log_density > log_density.max(axis=0) - DROP
+        first, last = np.argmax(matters, axis=0), points - 1 - np.argmax(matters[::-1], axis=0)
+        entries = np.arange(start.size)
+        if points == COARSE:
+            low, high = x[np.maximum(first - 1, 0), entries], x[np.minimum(last + 1, points - 1), entries]
+    density = np.exp(log_density - log_density.max(axis=0))
+    below = cumulative_trapezoid(density, x, axis=0, initial=0.0)
+    return np.array([np.interp(levels[:, k], below[:, k] / below[-1, k], x[:, k]) for k in entries]).T
+
+
+def describe(prior: Prior) -> dict[str, Any]:
+    """Return what is said of a prior as JSON: all of it, or what it prints as."""
+    if isinstance(prior, LogNormal | Exponential):
+        return {"prior": type(prior).__name__, **asdict(prior)}
+    return {"program": repr(prior)}
+
+
+def from_description(stated: Mapping[str, Any]) -> Prior | None:
+    """Return the prior of which `describe` said so; None of one that it cannot say all of."""
+    if "program" in stated:
+        return None
+    made: dict[str, Any] = {"LogNormal": LogNormal, "Exponential": Exponential}
+    given = {name: tuple(value) if isinstance(value, list) else value for name, value in stated.items()}
+    prior: Prior = made[str(given.pop("prior"))](**given)
+    return prior
+
+
+def _check_finite(**given: Any) -> None:
+    for name, value in given.items():
+        each = value if isinstance(value, tuple) and name != "power" else (value,)
+        if not each or not all(map(_is_finite, each)):
+            raise ValueError(f"{name} must be a finite number, got {value!r}.")
+
+
+def _check_power(power: float) -> None:
+    if power == 0:
+        raise ValueError("power must not be 0: the logarithm of theta^0 is no parameter. Use power=1.0.")
+
+
+def _is_finite(value: object) -> bool:
+    try:
+        return isinstance(value, numbers.Real) and math.isfinite(value)
+    except OverflowError:  # a huge integer
+        return False
+
+
+def as_prior(prior: object) -> object:
+    """Return a distribution of PyMC, such as ``pm.Gamma.dist(2, 1)``, as a prior, and anything else as it is."""
+    if type(prior).__module__.partition(".")[0] != "pytensor":
+        return prior
+    # `bayesgp_mf.pymc` lies above this layer; who has such a distribution has imported PyMC already
+    return importlib.import_module("bayesgp_mf.pymc.kernel").from_pymc(prior)

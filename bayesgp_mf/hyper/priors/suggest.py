@@ -1,0 +1,226 @@
+"""Priors of hyperparameters from the inputs, and from what a user knows of the targets.
+
+A length scale is held against the distances between cases: a tenth of the median distance, below which most cases know
+nothing of each other, and the largest one, beyond which all are alike. A variance is held against how far targets move:
+the standard deviation of a latent value at which nine in ten of them lie where the user says.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Literal, get_args
+
+import numpy as np
+from scipy.optimize import brentq
+from scipy.stats import norm
+
+from bayesgp_mf.hyper.model import Model
+from bayesgp_mf.hyper.priors.densities import Exponential, LogNormal, Prior
+from bayesgp_mf.inputs.frames import as_pandas
+from bayesgp_mf.inputs.groups import as_inputs_of
+from bayesgp_mf.inputs.options import as_kernel, as_likelihood
+from bayesgp_mf.inputs.tables import check_here, feature_names
+from bayesgp_mf.kernels import Kernel
+from bayesgp_mf.likelihoods import Likelihood, Probit
+from bayesgp_mf.types import Array
+
+Form = Literal["log-normal", "penalised complexity"]
+NINE_IN_TEN = float(norm.ppf(0.95))
+"""Standard deviations between which and their negative nine in ten values of a normal variable lie."""
+PROBABILITIES = (0.05, 0.95)
+"""Between which the probability of a label moves, if nothing else is said."""
+LOG_SD = 1.5
+"""Of the logarithm of a variance around its median: nine in ten within a factor of 12."""
+NOISE = 0.1
+"""The median of a noise variance, as a share of that of the latent values."""
+RARE = 0.05
+"""The probability of a length scale below the short one under a penalised-complexity prior."""
+DIGITS = 4
+"""Behind the point, of the numbers of a prior."""
+FARTHEST = 40.0
+"""Latent units within which the probability of a label is looked for."""
+
+
+class Suggestion(dict[str, Prior]):
+    """Priors by name of a parameter, for ``fit(..., priors=...)``, with a sentence on each.
+
+    Attributes
+    ----------
+    sentences : dict of str to str
+        What each prior says, by name.
+    """
+
+    def __init__(self, priors: Mapping[str, Prior], sentences: Mapping[str, str]) -> None:
+        super().__init__(priors)
+        self.sentences = dict(sentences)
+
+    def __repr__(self) -> str:
+        return "\n".join(f"{name}: {self[name]!r}\n    {self.sentences[name]}" for name in self)
+
+
+def suggest(
+    X: Any,
+    kernel: Any,
+    likelihood: Likelihood = Probit(),
+    *,
+    between: tuple[float, float] | None = None,
+    form: Form = "log-normal",
+) -> Suggestion:
+    """Return a prior for each length scale, variance and noise of a model.
+
+    Parameters
+    ----------
+    X : (n, d) array_like
+        Inputs, as `fit` takes them.
+    kernel : Kernel or pymc.gp.cov.BaseCovariance
+        Prior covariance. Its length scales and variances get priors; a period, or a shape, gets none.
+    likelihood : Likelihood
+        Of the targets.
+    between : (float, float), optional
+        Where nine in ten targets move, noise apart: probabilities of the second class, by default 0.05 and 0.95;
+        expected counts, or measurements, for which there is no default.
+    form : {"log-normal", "penalised complexity"}
+        Of the priors. The second kind is largest at the simplest model, a latent function of zero or without end to its
+        length scale (`hyper.Exponential`).
+
+    Returns
+    -------
+    Suggestion
+        A mapping of names to priors, which prints a sentence on each.
+
+    Raises
+    ------
+    ValueError
+        If an argument is invalid, or ``between`` is missing.
+
+    Examples
+    --------
+    >>> import bayesgp_mf as bgp
+    >>> pima = bgp.datasets.load_pima()
+    >>> bgp.priors.suggest(pima.X, bgp.kernels.Gaussian())
+    lengthscale: LogNormal(mean=0.5938, sd=1.012, power=1.0)
+        with 90 % probability between 0.343 (a tenth of the median distance between cases) and 9.57 (the largest)
+    variance: LogNormal(mean=0.0, sd=1.5, power=1.0)
+        the median is 1: then nine in ten probabilities lie between 0.05 and 0.95
+    """
+    check_here(X, None)
+    if form not in get_args(Form):
+        raise ValueError(f"form must be one of {list(get_args(Form))}, got {form!r}.")
+    table, likelihood = as_pandas("X", X), as_likelihood(likelihood)
+    inputs, kernel = as_inputs_of(as_kernel(kernel, tuned=True).with_column_names(feature_names("X", table)), table)
+    sd, moves = _latent_sd(likelihood, between)
+    found: dict[str, tuple[Prior, str]] = _of_length_scales(kernel, inputs, form)
+    found |= _of_variances(kernel, inputs, sd, moves, form, set(found))
+    model = Model.of(kernel, likelihood)
+    for name, own in model.named.items():
+        if own in ("noise_variance", "scale"):
+            power = 2.0 if own == "scale" else 1.0
+            median = (NOISE * sd**2) ** (1.0 / power)
+            found[name] = LogNormal(_plain(np.log(median)), LOG_SD / power), _median(median, "a tenth of the variance")
+    return Suggestion({n: prior for n, (prior, _) in found.items()}, {n: text for n, (_, text) in found.items()})
+
+
+def _of_length_scales(kernel: Kernel, X: Array, form: Form) -> dict[str, tuple[Prior, str]]:
+    """Return priors of the length scales that are not zero."""
+    found: dict[str, tuple[Prior, str]] = {}
+    for name, (short, long) in kernel.spans(X).items():
+        present = np.asarray(kernel.params[name]) > 0
+        low, high = np.atleast_1d(short)[np.atleast_1d(present)], np.atleast_1d(long)[np.atleast_1d(present)]
+        if not low.size or not np.all((low > 0) & (high > low)):  # all cases are at one place
+            continue
+        texts = f"{_range(low)} (a tenth of the median distance between cases)", f"{_range(high)} (the largest)"
+        if form == "log-normal":
+            mean, sd = 0.5 * np.log(low * high), 0.5 * np.log(high / low) / NINE_IN_TEN
+            prior: Prior = LogNormal(_plain(mean), _plain(sd))
+            found[name] = prior, f"with 90 % probability between {texts[0]} and {texts[1]}"
+        else:
+            power = -0.5 * (X.shape[1] if not np.ndim(short) else 1)
+            found[name] = (
+                Exponential(_plain(-np.log(RARE) * low ** (-power)), power),
+                f"with {100 * RARE:g} % probability below {texts[0]}",
+            )
+    return found
+
+
+def _of_variances(
+    kernel: Kernel, X: Array, sd: float, moves: str, form: Form, taken: set[str]
+) -> dict[str, tuple[Prior, str]]:
+    """Return priors of the parameters in which the prior variance of the cases is linear."""
+    found: dict[str, tuple[Prior, str]] = {}
+    before = float(np.mean(kernel.diag(X)))
+    for name, value in kernel.params.items():
+        if name in taken or np.ndim(value) or not value > 0:
+            continue
+        twice, thrice = (float(np.mean(kernel.replace(**{name: k * value}).diag(X))) for k in (2.0, 3.0))
+        slope = (twice - before) / float(value)
+        if not slope > 0 or abs(thrice - twice - (twice - before)) > 1e-9 * thrice:
+            continue
+        median = sd**2 / slope
+        if form == "log-normal":
+            found[name] = LogNormal(_plain(np.log(median)), LOG_SD), _median(median, moves)
+        else:
+            rate = _plain(np.log(2.0) / np.sqrt(median))
+            found[name] = Exponential(rate, 0.5), f"{_median(median, moves)}, and smaller ones are likelier"
+    return found
+
+
+def _latent_sd(likelihood: Likelihood, between: tuple[float, float] | None) -> tuple[float, str]:
+    """Return the standard deviation of latent values at which nine in ten targets move so far, and that in words."""
+    if between is None and (likelihood.is_real and likelihood.n_levels is None):
+        what = "expected counts, such as (1, 20)" if likelihood.whole_targets else "measurements, such as (10.0, 30.0)"
+        raise ValueError(f"between is missing: say where nine in ten {what}, lie.")
+    low, high = PROBABILITIES if between is None else _pair(between)
+    if not likelihood.is_real or likelihood.n_levels is not None:
+        if not 0.0 < low < high < 1.0:
+            raise ValueError(f"between must be two probabilities, 0 < low < high < 1, got {between!r}.")
+        plain = likelihood if likelihood.is_binary else Probit()
+        if plain.forbids:
+            return 1.0, "nothing more: without noise a label tells the sign alone, and no scale means anything"
+        far = [_latent_of(plain, p) for p in (low, high)]
+        moves = f"nine in ten probabilities lie between {low:g} and {high:g}"
+        return 0.5 * (far[1] - far[0]) / NINE_IN_TEN, moves
+    if likelihood.whole_targets:
+        if low <= 0:
+            raise ValueError(f"between must be two expected counts > 0, got {between!r}.")
+        moves = f"nine in ten expected counts lie within a factor of {high / low:g}"
+        return float(0.5 * np.log(high / low) / NINE_IN_TEN), moves
+    return 0.5 * (high - low) / NINE_IN_TEN, f"nine in ten measurements lie within {high - low:g} of each other"
+
+
+def _latent_of(likelihood: Likelihood, p: float) -> float:
+    """Return the latent value at which the second class has probability p."""
+
+    def excess(f: float) -> float:
+        return float(likelihood.predict_proba(np.array([f]), np.array([0.0]))[0]) - p
+
+    if excess(-FARTHEST) * excess(FARTHEST) >= 0:
+        raise ValueError(
+            f"between holds {p:g}, which no latent value reaches under {likelihood.display_name}: labels may be "
+            "flipped. Give probabilities nearer to one half."
+        )
+    return float(brentq(excess, -FARTHEST, FARTHEST))
+
+
+def _pair(between: Any) -> tuple[float, float]:
+    try:
+        low, high = (float(value) for value in between)
+    except (TypeError, ValueError):
+        raise ValueError(f"between must be two numbers, (low, high), got {between!r}.") from None
+    if not (np.isfinite([low, high]).all() and low < high):
+        raise ValueError(f"between must be two finite numbers, low < high, got {between!r}.")
+    return low, high
+
+
+def _plain(values: Array) -> float | tuple[float, ...]:
+    """Return numbers as a prior takes them, with as many digits as anyone reads."""
+    rounded = np.round(np.atleast_1d(values), DIGITS) + 0.0  # no negative zero
+    return float(rounded[0]) if rounded.size == 1 else tuple(rounded.tolist())
+
+
+def _range(values: Array) -> str:
+    low, high = float(values.min()), float(values.max())
+    return f"{low:.3g}" if values.size == 1 else f"{low:.3g} to {high:.3g}"
+
+
+def _median(median: float, what: str) -> str:
+    return f"the median is {median:.3g}: then {what}"

@@ -1,0 +1,180 @@
+"""A model that draws data: hyperparameters from their priors, latent values from the process, targets from those."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from bayesgp_mf.container.groups import Container, get_group
+from bayesgp_mf.container.layout import TABLE, Layout
+from bayesgp_mf.container.read import fit_group, from_container
+from bayesgp_mf.container.stored import describe_likelihood, priors_of
+from bayesgp_mf.container.write import check_has_cases
+from bayesgp_mf.errors import UndefinedQuantityError
+from bayesgp_mf.hyper import Prior, Target
+from bayesgp_mf.hyper.model import Model, public_names
+from bayesgp_mf.hyper.priors.densities import quantiles
+from bayesgp_mf.hyper.target import with_own_priors
+from bayesgp_mf.inference.solution import Control
+from bayesgp_mf.inputs.frames import as_pandas, kind_of, row_labels
+from bayesgp_mf.inputs.groups import as_inputs_of
+from bayesgp_mf.inputs.options import as_kernel, as_likelihood, as_names
+from bayesgp_mf.inputs.tables import as_offset, check_all_same_cases, check_here, feature_names
+from bayesgp_mf.kernels import Kernel
+from bayesgp_mf.likelihoods import Likelihood
+from bayesgp_mf.likelihoods.by_case import by_case
+from bayesgp_mf.matrices.factors import psd_root
+from bayesgp_mf.matrices.memory import check_memory
+from bayesgp_mf.methods import get_method
+from bayesgp_mf.types import Array
+
+LABELS = ("0", "1")
+"""The names of two classes before there are labels."""
+
+
+@dataclass(frozen=True, eq=False)
+class Generative:
+    """A model at inputs, of which hyperparameters, latent values and targets can be drawn.
+
+    Parameters
+    ----------
+    X : (n, d) array
+        Inputs.
+    kernel, likelihood : Kernel, Likelihood
+        With their parameters as they are where they have no prior.
+    priors, bounds : mapping
+        By name of a parameter, as `fit` takes them. A parameter with bounds and no prior is uniform in its logarithm.
+    fixed : collection of str
+        Names of parameters that keep their values.
+    layout : Layout
+        Names of inputs, cases and classes.
+    table : str
+        The kind of table that the inputs came in.
+
+    Raises
+    ------
+    ValueError
+        What `Target` raises.
+    """
+
+    X: Array
+    kernel: Kernel
+    likelihood: Likelihood
+    priors: Mapping[str, Prior]
+    bounds: Mapping[str, tuple[float, float]]
+    fixed: Collection[str]
+    layout: Layout
+    table: str = "numpy"
+
+    @cached_property
+    def random(self) -> Target | None:
+        """What is known of the parameters that have priors or bounds; None if there are none."""
+        if not self.priors and not self.bounds:
+            return None
+        named = {*self.priors, *self.bounds}
+        known = {*self.kernel.params, *public_names(self.kernel, self.likelihood)}
+        kept = (known - named) | set(self.fixed)
+        solver, nothing = get_method("tap", self.likelihood), np.zeros(len(self.X))
+        return Target(self.X, nothing, self.likelihood, self.kernel, solver, Control(), self.priors, self.bounds, kept)
+
+    def models(self, count: int, rng: np.random.Generator) -> list[Model]:
+        """Draw kernels and likelihoods from the priors of their parameters; the same one where none is random."""
+        target = self.random
+        if target is None:
+            return [Model.of(self.kernel, self.likelihood)] * count
+        levels = rng.random((count, target.start.size))
+        log_free = np.empty(levels.shape)
+        for name in dict.fromkeys(target.owners.tolist()):
+            own, prior = target.owners == name, target.priors.get(name)
+            low, high = target.lower[own], target.upper[own]
+            if prior is None:
+                log_free[:, own] = low + levels[:, own] * (high - low)
+            else:
+                log_free[:, own] = quantiles(prior, levels[:, own], target.start[own], low, high)
+        return [target.model_at(each) for each in log_free]
+
+    def latent(self, kernel: Kernel, count: int, rng: np.random.Generator) -> Array:
+        """Draw latent values ``(count, n)``, or ``(count, n, C)``, from the process of a kernel."""
+        check_memory(len(self.X))
+        grams, n_classes = kernel.gram(self.X), self.likelihood.n_classes
+        roots = [psd_root(np.asfortranarray(gram)) for gram in (grams if grams.ndim == 3 else [grams])]
+        each = roots * (n_classes or 1) if len(roots) == 1 else roots
+        drawn = [rng.standard_normal((count, root.shape[1])) @ root.T for root in each]
+        return drawn[0] if n_classes is None else np.stack(drawn, axis=-1)
+
+    def draw(self, models: list[Model], rng: np.random.Generator) -> tuple[Array, NDArray[Any]]:
+        """Draw latent values ``(k, n)``, or ``(k, n, C)``, and targets ``(k, n)``, one of each for each model."""
+        if all(model is models[0] for model in models):
+            f = self.latent(models[0].kernel, len(models), rng)
+            return f, np.asarray(models[0].likelihood.sample(f, rng))
+        drawn = [self.latent(model.kernel, 1, rng) for model in models]
+        sampled = [model.likelihood.sample(f, rng) for model, f in zip(models, drawn, strict=True)]
+        return np.concatenate(drawn), np.concatenate(sampled)
+
+
+def generative(
+    X: Any,
+    kernel: Any,
+    likelihood: Likelihood,
+    priors: Mapping[str, Prior] | None,
+    bounds: Mapping[str, tuple[float, float]] | None,
+    fixed: Collection[str],
+    offset: ArrayLike | None,
+) -> Generative:
+    """Return the model that a user describes, of which nothing is drawn yet, or raise a ValueError."""
+    check_here(X, None)
+    table, likelihood = as_pandas("X", X), as_likelihood(likelihood)
+    features, labels = feature_names("X", table), row_labels("X", table)
+    check_all_same_cases(X=table, offset=offset)
+    kernel = as_kernel(kernel, tuned=True).with_column_names(features)
+    inputs, kernel = as_inputs_of(kernel, table)
+    if likelihood.has_classes and likelihood.classes is None:
+        name = type(likelihood).__name__
+        raise UndefinedQuantityError(
+            f"{name} does not know its classes before there are labels. Name them: {name}(classes=('a', 'b', 'c'))."
+        )
+    names = LABELS if likelihood.is_binary else tuple(str(label) for label in likelihood.classes or ())
+    describe_likelihood(likelihood)
+    if likelihood.undrawn is not None:
+        raise UndefinedQuantityError(likelihood.undrawn)
+    likelihood = by_case(likelihood, as_offset(offset, table, len(inputs)), None)
+    layout = Layout(len(inputs), features or np.arange(inputs.shape[1]), names, labels=labels)
+    kept = as_names("fixed", fixed)
+    return Generative(
+        inputs, kernel, likelihood, with_own_priors(kernel, priors, kept), bounds or {}, kept, layout, kind_of(X)
+    )
+
+
+def as_container(given: Any) -> Container | None:
+    """Return what is a container of ArviZ, and None for inputs."""
+    is_one = hasattr(given, "groups") and hasattr(given, "to_dict") and not hasattr(given, "dtypes")
+    container: Container | None = given if is_one else None
+    return container
+
+
+def generative_of(
+    idata: Container,
+    kernel: Any = None,
+    likelihood: Likelihood | None = None,
+    priors: Mapping[str, Prior] | None = None,
+) -> Generative:
+    """Return the model of a fit, with the priors under which its hyperparameters were chosen.
+
+    ``kernel``, ``likelihood`` and ``priors`` are those that the container does not hold; priors replace its own too.
+    """
+    fit = fit_group(idata)
+    check_has_cases(fit, "the model at the inputs of the cases")
+    part = from_container(idata, kernel, likelihood).parts[0]
+    constant, observed = get_group(idata, "constant_data"), get_group(idata, "observed_data")
+    names, n = tuple(json.loads(fit.attrs["class_names"])), len(part.X)
+    layout = Layout(n, constant["feature"].values, names, labels=observed["obs_id"].values)
+    known = priors_of(fit, priors)
+    return Generative(
+        part.X, part.kernel, part.problem.likelihood, layout=layout, table=fit.attrs.get(TABLE, "numpy"), **known
+    )

@@ -1,0 +1,113 @@
+"""Simulation-based calibration of a model at given inputs."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import bayesgp_mf as bgp
+
+X = np.random.default_rng(1).normal(size=(20, 2))
+KERNEL = bgp.kernels.Gaussian(1.0, 2.0)
+NOISE = bgp.likelihoods.Gaussian(0.5)
+
+
+def same(one, other):
+    return all(np.array_equal(one.ranks[name], other.ranks[name]) for name in one.ranks)
+
+
+def test_an_exact_posterior_passes_and_one_of_a_wrong_prior_fails():
+    exact = bgp.calibrate(X, KERNEL, NOISE, method="exact", replicas=100, draws=19, random_seed=1)
+    assert exact.passed
+    assert exact.verdict.startswith("passed")
+    np.testing.assert_allclose(exact.to_frame()["mean"], 0.5, atol=4 * np.sqrt(1 / 12 / 100))
+    wrong = bgp.calibrate(X, KERNEL, NOISE, method="exact", replicas=100, draws=19, random_seed=1,
+                          true_kernel=bgp.kernels.Gaussian(0.1, 20.0))  # fmt: skip
+    assert not wrong.passed
+    assert "too sure" in wrong.verdict
+    assert wrong.to_frame().loc["f", "spread"] > 1.3
+
+
+def test_laplace_fails_where_its_mode_is_no_mean():
+    small = bgp.calibrate(
+        X, KERNEL, bgp.Probit(noise_variance=0.01), method="laplace", replicas=60, draws=19, random_seed=1
+    )
+    assert not small.passed
+
+
+def test_ranks_do_not_depend_on_who_computes_them_or_when(tmp_path):
+    whole = bgp.calibrate(X, KERNEL, replicas=12, draws=19, random_seed=1)
+    path = tmp_path / "ranks.jsonl"
+    bgp.calibrate(X, KERNEL, replicas=5, draws=19, random_seed=1, path=path)
+    with path.open("a") as file:  # a process that was killed while it wrote
+        file.write('[5, {"f"')
+    assert same(whole, bgp.calibrate(X, KERNEL, replicas=12, draws=19, path=path))
+    assert len(path.read_text().splitlines()) == 13
+    assert same(whole, bgp.calibrate(X, KERNEL, replicas=12, draws=19, random_seed=1, path=path))
+    assert same(whole, bgp.calibrate(X, KERNEL, replicas=12, draws=19, random_seed=1, processes=2))
+
+
+def test_a_file_of_another_call_is_refused(tmp_path):
+    path = tmp_path / "ranks.jsonl"
+    bgp.calibrate(X, KERNEL, replicas=2, draws=9, random_seed=1, path=path)
+    others = {"draws": {"draws": 19}, "method": {"method": "naive"}, "random_seed": {"random_seed": 2}}
+    for what, other in others.items():
+        with pytest.raises(ValueError, match=f"path .* has replicas of another .*{what}"):
+            bgp.calibrate(X, KERNEL, replicas=2, path=path, **{"draws": 9, **other})
+    with pytest.raises(ValueError, match="inputs"):
+        bgp.calibrate(2.0 * X, KERNEL, replicas=2, draws=9, path=path)
+    path.write_text("no file of ours")
+    with pytest.raises(ValueError, match=r"no file of bgp\.calibrate, or damaged"):
+        bgp.calibrate(X, KERNEL, replicas=2, draws=9, path=path)
+
+
+def test_ctrl_c_keeps_what_is_done():
+    seen = []
+
+    def stops(f, y):
+        seen.append(len(f))
+        if len(seen) > 8:
+            raise KeyboardInterrupt
+        return f[:, 0]
+
+    with pytest.warns(UserWarning, match="Ctrl-C: 4 of 12 replicas are done"):
+        found = bgp.calibrate(X, KERNEL, replicas=12, draws=9, quantities={"first": stops}, random_seed=1)
+    assert found.replicas == 4
+    assert "first" in found.ranks
+
+
+def test_point_estimates_are_told_that_they_cannot_pass_and_averages_are_ranked():
+    priors = bgp.priors.suggest(X, KERNEL)
+    point = bgp.calibrate(X, KERNEL, priors=priors, hyper="evidence", replicas=3, draws=9, random_seed=1)
+    assert "cannot pass" in point.verdict
+    assert "lengthscale" not in point.ranks
+    nodes = bgp.calibrate(X, KERNEL, priors=priors, hyper="integrate", replicas=3, draws=9, random_seed=1)
+    assert "nodes" in nodes.verdict
+    few = bgp.hyper.Surrogate(nodes=100)
+    drawn = bgp.calibrate(X, KERNEL, priors=priors, hyper=few, replicas=2, draws=9, random_seed=1)
+    assert {"lengthscale", "variance", "f", "mean_f", "log_likelihood"} == set(drawn.ranks)
+
+
+@pytest.mark.parametrize(
+    "likelihood", [bgp.Step(), bgp.Softmax(classes=("a", "b", "c")), bgp.Binomial(np.arange(1, 21))]
+)
+def test_other_targets_are_calibrated_too(likelihood):
+    found = bgp.calibrate(X, KERNEL, likelihood, replicas=5, draws=9, offset=None, random_seed=1)
+    assert found.replicas == 5
+    assert ("log_likelihood" in found.ranks) == (likelihood != bgp.Step())
+    group = found.idata["prior_sbc"]
+    assert float(group["f"].min()) > 0 and float(group["f"].max()) < 1  # noqa: PT018
+
+
+def test_what_does_not_go_together_is_refused_before_any_work():
+    priors = bgp.priors.suggest(X, KERNEL)
+    for message, given in {
+        "replicas must be a positive": {"replicas": 0},
+        "hyper=None keeps lengthscale": {"priors": priors},
+        "priors has none of lengthscale": {"priors": {"variance": priors["variance"]}, "hyper": "integrate"},
+        "quantities\\['a'\\] must be a function": {"quantities": {"a": 3}},
+        "must return a finite number for each": {"quantities": {"a": lambda f, y: 1.0}},
+        "path must be the name of a file": {"path": 3},
+    }.items():
+        with pytest.raises(ValueError, match=message):
+            bgp.calibrate(X, KERNEL, **{"replicas": 3, "draws": 9, **given})

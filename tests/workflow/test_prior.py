@@ -1,0 +1,144 @@
+"""What a model says before there are data, and priors that are suggested."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.integrate import quad
+from scipy.stats import kstest, norm
+
+import bayesgp_mf as bgp
+from bayesgp_mf.hyper import Exponential, LogNormal
+
+X = np.random.default_rng(1).normal(size=(25, 2))
+KERNEL = bgp.kernels.Gaussian(1.0, 2.0)
+LIKELIHOODS = {
+    "probit": (bgp.Probit(), {0, 1}),
+    "step": (bgp.Step(), {0, 1}),
+    "poisson": (bgp.Poisson(), None),
+    "binomial": (bgp.Binomial(np.arange(1, 26)), None),
+    "ordinal": (bgp.Ordinal([-1.0, 1.0]), {0, 1, 2}),
+    "student": (bgp.StudentT(), None),
+    "softmax": (bgp.Softmax(classes=("a", "b", "c")), {0, 1, 2}),
+    "multinomial": (bgp.MultinomialProbit(classes=("a", "b", "c")), {0, 1, 2}),
+}
+
+
+@pytest.mark.parametrize("name", LIKELIHOODS)
+def test_every_likelihood_draws_targets_of_its_own_kind(name):
+    likelihood, levels = LIKELIHOODS[name]
+    prior = bgp.prior_predictive(X, KERNEL, likelihood, draws=40, random_seed=1)
+    y, f = prior["prior_predictive"]["y"], prior["prior"]["f"]
+    assert y.dims == ("chain", "draw", "obs_id")
+    assert y.shape == (1, 40, 25)
+    assert f.shape == ((1, 40, 25, 3) if likelihood.has_classes else (1, 40, 25))
+    assert np.isfinite(y.values).all()
+    assert levels is None or set(np.unique(y.values)) == levels
+    assert name != "binomial" or (y.values <= np.arange(1, 26)).all()
+
+
+def test_latent_values_have_the_covariance_of_the_kernel_and_of_their_own_hyperparameters():
+    f = bgp.prior_predictive(X, KERNEL, draws=20_000, random_seed=1)["prior"]["f"].values[0]
+    np.testing.assert_allclose(np.cov(f.T), KERNEL.gram(X), atol=6 * 2.0 * np.sqrt(2.0 / 20_000))
+    prior = bgp.prior_predictive(X, KERNEL, priors={"variance": LogNormal(0.0, 2.0)}, draws=4000, random_seed=1)[
+        "prior"
+    ]
+    scaled = prior["f"].values[0, :, 0] / np.sqrt(prior["variance"].values[0])
+    assert kstest(scaled, norm.cdf).pvalue > 1e-3
+    assert kstest(prior["f"].values[0, :, 0], norm.cdf).pvalue < 1e-6  # of any one variance
+
+
+@pytest.mark.parametrize("form", ["prior", "bounds"])
+def test_hyperparameters_come_from_their_priors(form):
+    given = {"priors": {"lengthscale": Exponential(0.7, -1.0)}} if form == "prior" else {}
+    given["bounds"] = {"lengthscale": (0.2, 5.0)}
+    drawn = bgp.prior_predictive(X, KERNEL, draws=4000, random_seed=2, **given)["prior"]
+    assert set(drawn.data_vars) == {"lengthscale", "f"}
+    below = (lambda x: np.exp(-0.7 / x)) if form == "prior" else np.log  # of 1 / length scale, exponential
+    low, high = below(0.2), below(5.0)
+    values = (below(drawn["lengthscale"].values.ravel()) - low) / (high - low)
+    assert kstest(values, "uniform").pvalue > 1e-3
+
+
+def test_a_frame_keeps_its_names_and_a_fit_its_priors_through_a_file(tmp_path):
+    frame = pd.DataFrame(X, columns=["dose", "age"], index=[f"case {k}" for k in range(25)])
+    y = (X[:, 0] > 0).astype(int)
+    priors = {"lengthscale": Exponential(1.0, -1.0), "variance": LogNormal(0.0, 1.0)}
+    idata = bgp.fit(frame, y, KERNEL, hyper="evidence", priors=priors, bounds={"variance": (0.01, 100.0)},
+                    draws=20, random_seed=1, progress=False)  # fmt: skip
+    bgp.save(idata, tmp_path / "fit.nc")
+    again = bgp.prior_predictive(bgp.load(tmp_path / "fit.nc"), draws=30, random_seed=3)
+    assert bgp.prior_predictive(idata, draws=30, random_seed=3) is idata
+    for group, name in (("prior", "f"), ("prior_predictive", "y")):
+        np.testing.assert_array_equal(again[group][name], idata[group][name])
+    assert list(idata["prior"]["obs_id"].values) == list(frame.index)
+    assert float(np.max(idata["prior"]["variance"])) <= 100.0
+    apart = bgp.prior_predictive(frame, KERNEL, priors=priors, draws=5, random_seed=1)
+    assert list(apart["constant_data"]["feature"].values) == ["dose", "age"]
+
+
+def test_a_prior_that_no_file_holds_is_asked_for_again():
+    pm = pytest.importorskip("pymc")
+    given = {"variance": pm.Gamma.dist(2.0, 1.0)}
+    idata = bgp.fit(X, X[:, 0] > 0, KERNEL, hyper="evidence", priors=given, draws=20, random_seed=1, progress=False)
+    with pytest.raises(ValueError, match=r"does not hold the prior of variance.*priors=\{'variance'"):
+        bgp.prior_predictive(idata)
+    drawn = bgp.prior_predictive(idata, priors=given, draws=20, random_seed=1)
+    assert "variance" in drawn["prior"]
+
+
+def test_what_cannot_be_drawn_is_refused_in_words():
+    with pytest.raises(ValueError, match=r"Softmax does not know its classes.*classes=\("):
+        bgp.prior_predictive(X, KERNEL, bgp.Softmax())
+    with pytest.raises(ValueError, match="draws must be a positive integer"):
+        bgp.prior_predictive(X, KERNEL, draws=0)
+    with pytest.raises(ValueError, match=r"priors names 'length', which this model does not have"):
+        bgp.prior_predictive(X, KERNEL, priors={"length": LogNormal()})
+    idata = bgp.fit(X, X[:, 0] > 0, KERNEL, draws=20, random_seed=1)
+    with pytest.raises(ValueError, match="offset is that of the fit"):
+        bgp.prior_predictive(idata, offset=np.zeros(25))
+
+
+@pytest.mark.parametrize(
+    "prior", [Exponential(0.7, 0.5), Exponential((0.7, 2.0), -1.5), LogNormal((0.0, 1.0), (1.0, 2.0))]
+)
+def test_densities_integrate_to_one_and_have_their_slopes(prior):
+    at = np.array([0.3, -0.4])
+    slope = (prior.log_density(at + 1e-5)[0] - prior.log_density(at - 1e-5)[0]) / 2e-5
+    np.testing.assert_allclose(prior.log_density(at)[1], slope, atol=1e-8)
+    for k in range(2):
+        total = quad(
+            lambda x, k=k: float(np.exp(np.broadcast_to(prior.log_density(np.full(2, x))[0], 2)[k])), -30, 30, limit=400
+        )[0]
+        assert total == pytest.approx(1.0, abs=1e-6)
+
+
+@pytest.mark.parametrize("form", ["log-normal", "penalised complexity"])
+def test_suggested_priors_mean_what_they_say(form):
+    kernel = bgp.kernels.Gaussian([1.0, 1.0]) + bgp.kernels.Linear()
+    wide = X * [1.0, 100.0]
+    priors = bgp.priors.suggest(wide, kernel, form=form)
+    assert set(priors) == {"gaussian_lengthscale", "gaussian_variance", "linear_weight"}
+    drawn = bgp.prior_predictive(wide, kernel, priors=priors, draws=1500, random_seed=1)["prior"]
+    short, long = kernel.spans(wide)["gaussian_lengthscale"]
+    below = (drawn["gaussian_lengthscale"].values[0] < short).mean(axis=0)
+    np.testing.assert_allclose(below, 0.05, atol=0.022)
+    if form == "log-normal":
+        np.testing.assert_allclose((drawn["gaussian_lengthscale"].values[0] > long).mean(axis=0), 0.05, atol=0.022)
+    median = kernel.replace(**{name: np.median(drawn[name].values) for name in ("gaussian_variance", "linear_weight")})
+    for part in (median.replace(linear_weight=1e-300), median.replace(gaussian_variance=1e-300)):
+        sd = np.sqrt(np.mean(part.diag(wide)))
+        assert norm.cdf(1.645 * sd / np.sqrt(1.0)) == pytest.approx(0.95, abs=0.015)
+
+
+def test_what_targets_do_is_asked_where_nothing_tells_it():
+    for likelihood in (bgp.Poisson(), bgp.likelihoods.Gaussian()):
+        with pytest.raises(ValueError, match="between is missing: say where nine in ten"):
+            bgp.priors.suggest(X, KERNEL, likelihood)
+    assert "noise_variance" in bgp.priors.suggest(X, KERNEL, bgp.likelihoods.Gaussian(), between=(10.0, 30.0))
+    for wrong in ((0.9, 0.1), (0.0, 0.5), 3.0, ("a", "b")):
+        with pytest.raises(ValueError, match="between must be two"):
+            bgp.priors.suggest(X, KERNEL, between=wrong)
+    with pytest.raises(ValueError, match="form must be one of"):
+        bgp.priors.suggest(X, KERNEL, form="pc")
