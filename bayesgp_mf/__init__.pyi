@@ -5,6 +5,7 @@ from bayesgp_mf import kernels as kernels
 from bayesgp_mf import likelihoods as likelihoods
 from bayesgp_mf import online as online
 from bayesgp_mf import plots as plots
+from bayesgp_mf import priors as priors
 from bayesgp_mf import pymc as pymc
 from bayesgp_mf import sharded as sharded
 from bayesgp_mf import sklearn as sklearn
@@ -26,7 +27,6 @@ from bayesgp_mf.errors import UndefinedQuantityError as UndefinedQuantityError
 from bayesgp_mf.fitting import fit as fit
 from bayesgp_mf.fitting import posterior as posterior
 from bayesgp_mf.fitting import predict as predict
-from bayesgp_mf.hyper import priors as priors
 from bayesgp_mf.inference.inducing import Inducing as Inducing
 from bayesgp_mf.inference.problem import Problem as Problem
 from bayesgp_mf.inference.solution import Control as Control

@@ -14,7 +14,7 @@ from bayesgp_mf.hyper import Strategy, Target
 from bayesgp_mf.hyper.forecast import Forecast, advice_for, warn_before
 from bayesgp_mf.hyper.model import Model
 from bayesgp_mf.hyper.objective import NO_SOLUTION
-from bayesgp_mf.hyper.priors.densities import quantiles
+from bayesgp_mf.hyper.priors import quantiles
 from bayesgp_mf.hyper.rounds import choose_on_inducing
 from bayesgp_mf.hyper.strategy import HyperResult, Record
 from bayesgp_mf.inference.inducing import Inducing

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from bayesgp_mf import kernels, likelihoods
 from bayesgp_mf.container.layout import FORMAT, PRIORS, stored_parameters, versions
 from bayesgp_mf.errors import DamagedFileError, Status
-from bayesgp_mf.hyper.priors.densities import Prior, describe, from_description
+from bayesgp_mf.hyper.priors import Prior, describe, from_description
 from bayesgp_mf.inference.problem import check_likelihood, status_in_words
 from bayesgp_mf.inference.solution import Evidence, Info
 from bayesgp_mf.inference.solver import Solver

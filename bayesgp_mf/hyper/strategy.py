@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Self, TypeAlias
 import numpy as np
 
 from bayesgp_mf.hyper.model import Model
-from bayesgp_mf.hyper.priors.densities import Prior
+from bayesgp_mf.hyper.priors import Prior
 from bayesgp_mf.hyper.target import Target
 from bayesgp_mf.inference.solution import Solution, check_flag
 from bayesgp_mf.inference.solver import Solver

@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from bayesgp_mf.errors import NotPositiveDefiniteError
 from bayesgp_mf.hyper.forecast import Forecast
 from bayesgp_mf.hyper.model import Model, public_names
-from bayesgp_mf.hyper.priors.densities import DEFAULT_SD, LogNormal, Prior, as_prior
+from bayesgp_mf.hyper.priors import DEFAULT_SD, LogNormal, Prior, as_prior
 from bayesgp_mf.inference.assembly import assemble, assemble_inducing
 from bayesgp_mf.inference.problem import Problem
 from bayesgp_mf.inference.solution import Control

@@ -55,7 +55,7 @@ from bayesgp_mf.streams.values import Cases, predictive
 from bayesgp_mf.types import Array
 
 if TYPE_CHECKING:
-    from bayesgp_mf.hyper.priors.densities import Prior
+    from bayesgp_mf.hyper.priors import Prior
 
 MOST_SHOWN = 5
 """Classes that the representation names."""

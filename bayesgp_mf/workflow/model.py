@@ -19,7 +19,7 @@ from bayesgp_mf.container.write import check_has_cases
 from bayesgp_mf.errors import UndefinedQuantityError
 from bayesgp_mf.hyper import Prior, Target
 from bayesgp_mf.hyper.model import Model, public_names
-from bayesgp_mf.hyper.priors.densities import quantiles
+from bayesgp_mf.hyper.priors import quantiles
 from bayesgp_mf.hyper.target import with_own_priors
 from bayesgp_mf.inference.solution import Control
 from bayesgp_mf.inputs.frames import as_pandas, kind_of, row_labels

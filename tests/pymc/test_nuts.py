@@ -17,7 +17,7 @@ from joblib import cpu_count
 import bayesgp_mf as bgp
 from bayesgp_mf.container.groups import get_group
 from bayesgp_mf.hyper import EvidenceScore, LogNormal, Objective, Strategy, Target, get_strategy
-from bayesgp_mf.hyper.priors.densities import DEFAULT_SD
+from bayesgp_mf.hyper.priors import DEFAULT_SD
 from bayesgp_mf.hyper.scores import KNOWN
 from bayesgp_mf.methods import METHODS
 from bayesgp_mf.pymc import Nuts, nuts

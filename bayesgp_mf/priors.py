@@ -15,7 +15,7 @@ from scipy.optimize import brentq
 from scipy.stats import norm
 
 from bayesgp_mf.hyper.model import Model
-from bayesgp_mf.hyper.priors.densities import Exponential, LogNormal, Prior
+from bayesgp_mf.hyper.priors import Exponential, LogNormal, Prior
 from bayesgp_mf.inputs.frames import as_pandas
 from bayesgp_mf.inputs.groups import as_inputs_of
 from bayesgp_mf.inputs.options import as_kernel, as_likelihood
@@ -23,6 +23,8 @@ from bayesgp_mf.inputs.tables import check_here, feature_names
 from bayesgp_mf.kernels import Kernel
 from bayesgp_mf.likelihoods import Likelihood, Probit
 from bayesgp_mf.types import Array
+
+__all__ = ["Suggestion", "suggest"]
 
 Form = Literal["log-normal", "penalised complexity"]
 NINE_IN_TEN = float(norm.ppf(0.95))
