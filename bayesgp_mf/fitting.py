@@ -44,6 +44,7 @@ from bayesgp_mf.inputs.options import (
     as_names,
     as_probabilities,
     check_flags,
+    check_model,
     check_positive_integers,
     naming_absent,
 )
@@ -514,18 +515,7 @@ def _check_model(
     Nor if targets cannot be drawn, which a container has beside the latent values; nor if a parameter has the name of a
     dimension of what is ``recorded`` of a choice of hyperparameters.
     """
-    if (reason := likelihood.of_one_case.undrawn) is not None:
-        raise UndefinedQuantityError(reason)
-    if kernel.per_class and not likelihood.has_classes:
-        raise ValueError(
-            f"kernels.PerClass has a kernel for each class, and {likelihood.display_name} one latent value for each "
-            "case. Use likelihood=bgp.MultinomialProbit() or Softmax(), or one kernel."
-        )
-    if kernel.per_class and len(kernel.diag(X[:1])) != likelihood.n_classes:
-        raise ValueError(
-            f"kernels.PerClass must have a kernel for each of the {likelihood.n_classes} classes, in the order "
-            f"{list(likelihood.classes or ())}, and it has {len(kernel.diag(X[:1]))}."
-        )
+    check_model(kernel, X, likelihood)
     check_parameter_names(Model.of(kernel, likelihood).params, recorded)
     for solver in solvers:
         if not traits_of(solver).variance:

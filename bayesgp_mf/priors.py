@@ -128,8 +128,11 @@ def _of_length_scales(kernel: Kernel, X: Array, form: Form) -> dict[str, tuple[P
     for name, (short, long) in kernel.spans(X).items():
         present = np.asarray(kernel.params[name]) > 0
         low, high = np.atleast_1d(short)[np.atleast_1d(present)], np.atleast_1d(long)[np.atleast_1d(present)]
-        if not low.size or not np.all((low > 0) & (high > low)):  # all cases are at one place
+        apart = (low > 0) & (high > low)
+        if not np.any(apart):  # all cases are at one place
             continue
+        # in a column of equal values a length scale means nothing, and gets the middle of the others
+        low, high = (np.where(apart, ends, np.exp(np.mean(np.log(ends[apart])))) for ends in (low, high))
         texts = f"{_range(low)} (a tenth of the median distance between cases)", f"{_range(high)} (the largest)"
         if form == "log-normal":
             mean, sd = 0.5 * np.log(low * high), 0.5 * np.log(high / low) / NINE_IN_TEN

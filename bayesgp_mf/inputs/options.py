@@ -12,6 +12,7 @@ from typing import Any, ParamSpec, TypeVar, cast
 import numpy as np
 from numpy.typing import ArrayLike
 
+from bayesgp_mf.errors import UndefinedQuantityError
 from bayesgp_mf.inference.problem import check_likelihood
 from bayesgp_mf.inference.solution import check_flag
 from bayesgp_mf.kernels import Kernel
@@ -91,6 +92,22 @@ def as_likelihood(likelihood: object) -> Likelihood:
     """Return the likelihood of one model, or raise a ValueError that says why it is none."""
     check_likelihood(likelihood)
     return cast("Likelihood", likelihood)
+
+
+def check_model(kernel: Kernel, X: Array, likelihood: Likelihood) -> None:
+    """Raise an error if targets cannot be drawn, or if a kernel and a likelihood are not of the same classes."""
+    if (reason := likelihood.of_one_case.undrawn) is not None:
+        raise UndefinedQuantityError(reason)
+    if kernel.per_class and not likelihood.has_classes:
+        raise ValueError(
+            f"kernels.PerClass has a kernel for each class, and {likelihood.display_name} one latent value for each "
+            "case. Use likelihood=bgp.MultinomialProbit() or Softmax(), or one kernel."
+        )
+    if kernel.per_class and len(kernel.diag(X[:1])) != likelihood.n_classes:
+        raise ValueError(
+            f"kernels.PerClass must have a kernel for each of the {likelihood.n_classes} classes, in the order "
+            f"{list(likelihood.classes or ())}, and it has {len(kernel.diag(X[:1]))}."
+        )
 
 
 def as_names(argument: str, given: Any) -> frozenset[str]:

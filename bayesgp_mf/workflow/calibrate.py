@@ -71,6 +71,8 @@ LEVEL = 0.01
 """The share of exact methods that would be called off, all quantities together."""
 MOST_FAILED = 0.01
 """The share of replicas without a solution, beyond which nothing is said of the others."""
+MANY = 200
+"""Replicas from which on a spread that is off by a quarter is seen."""
 GROUP = "prior_sbc"
 """The group that simuk writes, and ArviZ's plot_ecdf_pit reads."""
 NO_SOLUTION = (ConvergenceError, InconsistentDataError, NotPositiveDefiniteError)
@@ -265,6 +267,7 @@ class Calibration:
             head = f"undecided: {self.failed} of {total} data sets drawn from the model had no solution."
         elif self.passed:
             head = f"passed: in {self.replicas} data sets drawn from the model nothing speaks against the computation."
+            head += "" if self.replicas >= MANY else f" Fewer than {MANY} show gross errors only: take more replicas."
         else:
             table = self.to_frame()
             name = str(table["chance"].idxmin())

@@ -24,7 +24,7 @@ from bayesgp_mf.hyper.target import with_own_priors
 from bayesgp_mf.inference.solution import Control
 from bayesgp_mf.inputs.frames import as_pandas, kind_of, row_labels
 from bayesgp_mf.inputs.groups import as_inputs_of
-from bayesgp_mf.inputs.options import as_kernel, as_likelihood, as_names
+from bayesgp_mf.inputs.options import as_kernel, as_likelihood, as_names, check_model
 from bayesgp_mf.inputs.tables import as_offset, check_all_same_cases, check_here, feature_names
 from bayesgp_mf.kernels import Kernel
 from bayesgp_mf.likelihoods import Likelihood
@@ -141,8 +141,7 @@ def generative(
         )
     names = LABELS if likelihood.is_binary else tuple(str(label) for label in likelihood.classes or ())
     describe_likelihood(likelihood)
-    if likelihood.undrawn is not None:
-        raise UndefinedQuantityError(likelihood.undrawn)
+    check_model(kernel, inputs, likelihood)
     likelihood = by_case(likelihood, as_offset(offset, table, len(inputs)), None)
     layout = Layout(len(inputs), features or np.arange(inputs.shape[1]), names, labels=labels)
     kept = as_names("fixed", fixed)

@@ -142,3 +142,19 @@ def test_what_targets_do_is_asked_where_nothing_tells_it():
             bgp.priors.suggest(X, KERNEL, between=wrong)
     with pytest.raises(ValueError, match="form must be one of"):
         bgp.priors.suggest(X, KERNEL, form="pc")
+
+
+def test_a_kernel_for_each_class_must_be_of_the_same_classes():
+    two = bgp.kernels.PerClass(KERNEL, bgp.kernels.Gaussian(2.0))
+    with pytest.raises(ValueError, match="must have a kernel for each of the 3 classes"):
+        bgp.prior_predictive(X, two, bgp.Softmax(classes=("a", "b", "c")))
+    with pytest.raises(ValueError, match="Probit one latent value for each case"):
+        bgp.prior_predictive(X, two)
+
+
+def test_a_column_of_equal_values_gets_the_middle_of_the_others():
+    flat = np.column_stack([X, np.ones(25)])
+    priors = bgp.priors.suggest(flat, bgp.kernels.Gaussian([1.0, 1.0, 1.0]))
+    mean = priors["lengthscale"].mean
+    assert mean[2] == pytest.approx((mean[0] + mean[1]) / 2, abs=1e-3)
+    assert "lengthscale" not in bgp.priors.suggest(np.ones((5, 2)), KERNEL)
