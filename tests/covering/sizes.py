@@ -27,7 +27,7 @@ NO_THRESHOLDS: dict[str, str] = {
         "likelihoods.probit_tilted.AFRESH parallel.cluster.IN_FLIGHT parallel.cluster.TRIES parallel.worker.AHEAD "
         "solvers.ascent._PATIENCE solvers.meanfield.MOST_SINGLE solvers.paper_scheme.REFRESH "
         "solvers.settling.MOST_TRIES "
-        "hyper.forecast.FEWEST_SEEN tuning.COARSE"
+        "hyper.forecast.FEWEST_SEEN hyper.priors.COARSE"
     ),
     "Nodes of rules, whose errors the tests of the rules know.": (
         "likelihoods.centred._POINTS likelihoods.one_factor.MOST_POINTS "
@@ -41,12 +41,12 @@ NO_THRESHOLDS: dict[str, str] = {
         "hyper.surrogate.strategy.PER_PARAMETER hyper.surrogate.strategy.FEWEST hyper.surrogate.strategy.USUAL_ROWS "
         "hyper.surrogate.strategy.MOST_ROWS hyper.integrate.FEW_PARAMETERS inference.inducing.SEARCH "
         "kernels.values.MEASURED matrices.dense.PART matrices.inducing.COARSER processes.corrected.WORST "
-        "processes.corrected.OTHERS processes.probed.PROBES processes.probed.LOOKED_AT solvers.second_order.PAIRS "
+        "processes.corrected.OTHERS processes.probed.PROBES processes.probed.DENSITIES processes.probed.LOOKED_AT solvers.second_order.PAIRS "
         "solvers.fixed_variance._PRODUCTS_IN_A_FACTOR"
     ),
     "Fewest draws and cases by which something is said at all.": (
         "diagnostics.importance.FEWEST_IN_CHAIN diagnostics.importance.MOST_VALUES diagnostics.misfit.FEWEST "
-        "diagnostics.misfit.FEWEST_COVERED hyper.pareto.FEWEST_WEIGHTS"
+        "diagnostics.misfit.FEWEST_COVERED hyper.pareto.FEWEST_WEIGHTS workflow.calibrate.MANY"
     ),
     "Parts of a budget of memory or time, whose sums are compared.": (
         "hyper.forecast.INDUCING inference.assembly.LARGEST matrices.memory.ROOTS streams.learning.WAITING "
