@@ -335,8 +335,8 @@ def _with_inducing_error(found: Tuned) -> Tuned:
     if largest > SMALL_EVIDENCE:
         warn(
             "of inducing inputs that others nearly determine, as where they nearly repeat each other, double precision "
-            f"has few digits left, so that some were left out or moved: the log evidence may be off by {largest:.2g} "
-            "nats from that on all of them. Give inducing inputs that are farther apart, or fewer.",
+            f"has few digits left, or some were left out or moved: the log evidence may be off by {largest:.2g} nats "
+            "from that on all of them. Give inducing inputs that are farther apart, or fewer.",
             ConvergenceWarning,
         )
     infos = [replace(part.solution.info, inducing_error=e or 0.0) for part, e in zip(parts, errors, strict=True)]

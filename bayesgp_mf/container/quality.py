@@ -92,7 +92,7 @@ class Quality:
         that of at most a number is off. None where it was not measured.
     inducing_error : float or None
         How far the log evidence may be off that on the inducing inputs as they were given, in nats; None where all of
-        them are worked with as they are.
+        them are worked with as they are, and known to all digits.
     averaged : bool
         Whether it is of an average over hyperparameters.
     in_parts : bool
@@ -176,8 +176,8 @@ class Quality:
         if (self.inducing_error or 0.0) <= SMALL_EVIDENCE:
             return ""
         return (
-            " Inducing inputs that nearly repeat each other were moved or left out: the log evidence may be off by "
-            f"{self.inducing_error:.2g} nats from that on the inputs as given."
+            " Inducing inputs that nearly repeat each other are known to few digits, or were moved or left out: the "
+            f"log evidence may be off by {self.inducing_error:.2g} nats from that on the inputs as given."
         )
 
     @property

@@ -17,7 +17,7 @@ from bayesgp_mf.kernels import Kernel, White, is_built_in, leaves
 from bayesgp_mf.likelihoods import Likelihood
 from bayesgp_mf.matrices.blocks import blocks
 from bayesgp_mf.matrices.inducing import InducingGram, inducing_gram
-from bayesgp_mf.matrices.inducing_points import evidence_error, inducing_points
+from bayesgp_mf.matrices.inducing_points import evidence_error, inducing_points, rounding_error
 from bayesgp_mf.matrices.low_rank import ROUNDING, Entries, LowRankGram, pivoted_cholesky
 from bayesgp_mf.matrices.memory import check_memory, keeps_root, largest_rank
 from bayesgp_mf.types import Array
@@ -31,6 +31,8 @@ ACCURACY = 1e-6
 PART, GROWN = 2000, 2.0
 """Cases by which it is known before what rank will be found, and by how much it grows with many times as many: of a
 Gaussian kernel of three inputs from 2000 to 200,000."""
+LEAST_STATED = 1e-4
+"""Nats: below that what rounding of inducing inputs' covariances does to a log evidence is not stated."""
 DIAGONAL_BLOCK = 32
 """Cases whose covariances are asked for at once where only the variances are wanted."""
 
@@ -130,11 +132,12 @@ def assemble_inducing(
 
 
 def inducing_error(kernel: Kernel, X: Array, problem: Problem, solution: Solution, solver: Solver) -> float | None:
-    """Return `Info.inducing_error` of a solution, or None where all inducing inputs are worked with as given."""
+    """Return `Info.inducing_error` of a solution, or None where inducing inputs as given are known to all digits."""
     gram: Any = problem.matrix
-    if not gram.inducing.changed:
-        return None
     sites: Any = solution.correction
+    if not gram.inducing.changed:
+        error = rounding_error(gram, solution.alpha, sites.site_precision)
+        return error if error > LEAST_STATED else None
     of_mean = traits_of(solver).mean_gradient
     # alpha by itself; what is beyond comes from sites in which the evidence is not stationary, as Laplace's
     response = None if of_mean is None else of_mean(problem, solution) - solution.alpha

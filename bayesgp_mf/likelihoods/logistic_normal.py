@@ -34,7 +34,7 @@ def rules(reach: float, steepest: float, points: dict[float, int]) -> Rules:
     return tuple((largest, GridRule(count, reach, steepest)) for largest, count in points.items())
 
 
-COARSE = rules(7.5, 3.0, {300.0: 56, 1e4: 112, 1e5: 168, 1e16: 504, 1e52: 1512, np.inf: 4536})
+COARSE = rules(7.5, 3.0, {300: 56, 1e4: 112, 1e5: 168, 1e7: 240, 1e10: 320, 1e20: 504, 1e52: 1512, np.inf: 4536})
 """Errors of the logarithm below 1e-9 up to s of ten, and below 1e-5 beyond; exp(-7.5**2 / 2) is below 1e-12."""
 FINE = rules(9.5, 4.0, {1e5: 220, 1e16: 660, 1e52: 1980, np.inf: 5940})
 """Errors of the logarithm below 1e-12; exp(-9.5**2 / 2) is below 1e-19."""
