@@ -46,9 +46,17 @@ def close(one, other, order=None, atol=1e-8):
     np.testing.assert_allclose(one.log_score.batches, other.log_score.batches, atol=100.0 * atol)
 
 
-@pytest.mark.parametrize("given", [{"budget": None}, {}, {"forget": 60.0}], ids=["all", "budget", "forget"])
-@pytest.mark.parametrize("kernel", [KERNEL, KERNEL + kernels.White(0.3)], ids=["smooth", "noisy"])
-@pytest.mark.parametrize("flip", [0.0, 0.1])
+@pytest.mark.parametrize(
+    ("given", "kernel", "flip"),
+    [
+        ({"budget": None}, KERNEL, 0.0),
+        ({"budget": None}, KERNEL + kernels.White(0.3), 0.1),
+        ({}, KERNEL, 0.1),
+        ({}, KERNEL + kernels.White(0.3), 0.0),
+        ({"forget": 60.0}, KERNEL, 0.1),
+        ({"forget": 60.0}, KERNEL + kernels.White(0.3), 0.0),
+    ],
+)
 def test_two_classes_are_a_binary_stream(kernel, given, flip):
     y, options = np.where(CODES > 1, "b", "a"), {"batch": 30, "budget": 20, "random_seed": 1, "control": TIGHT, **given}
     binary = Stream(kernel, bgp.Probit(flip=flip), **options).update(X, y)
