@@ -14,6 +14,7 @@ from bayesgp_mf.diagnostics.curves import Curve, Relevance, partial_dependence, 
 from bayesgp_mf.diagnostics.hyperparameters import Hyperparameters, hyperparameters
 from bayesgp_mf.diagnostics.importance import Importance, importance, quality
 from bayesgp_mf.diagnostics.inducing import InducingCheck, inducing
+from bayesgp_mf.diagnostics.influence import Influence, influence
 from bayesgp_mf.diagnostics.loo import exact_loo, loo_predictive
 from bayesgp_mf.diagnostics.misfit import Misfit, misfit
 from bayesgp_mf.diagnostics.orthant import (
@@ -53,6 +54,7 @@ __all__ = [
     "Hyperparameters",
     "Importance",
     "InducingCheck",
+    "Influence",
     "LogProbability",
     "Misfit",
     "ModelComparison",
@@ -71,6 +73,7 @@ __all__ = [
     "hyperparameters",
     "importance",
     "inducing",
+    "influence",
     "log_orthant_probability",
     "log_predictive_density",
     "loo_predictive",

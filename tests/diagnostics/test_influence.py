@@ -1,0 +1,84 @@
+"""What each case does to a fit, held against refits without it."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import bayesgp_mf as bgp
+
+RNG = np.random.default_rng(0)
+X, X_NEW = RNG.normal(size=(30, 2)), RNG.normal(size=(4, 2))
+F = 1.5 * np.sin(1.5 * X[:, 0]) + X[:, 1]
+KERNEL = bgp.kernels.Gaussian(1.5, 2.0)
+PRIORS = {"lengthscale": bgp.hyper.LogNormal(0.4, 0.5), "variance": bgp.hyper.LogNormal(0.5, 1.0)}
+MODELS = {
+    "gaussian": (bgp.likelihoods.Gaussian(0.3), F + 0.5 * RNG.normal(size=30), "exact"),
+    "probit": (bgp.Probit(), (F + RNG.normal(size=30) > 0).astype(int), "tap"),
+    "poisson": (bgp.Poisson(), RNG.poisson(np.exp(0.7 * F)), "tap"),
+}
+
+
+def without(k, kernel, likelihood, y, method, **options):
+    keep = np.arange(30) != k
+    return bgp.posterior(bgp.fit(X[keep], y[keep], kernel, likelihood, method=method, draws=2, chains=1, **options))
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_evidence_and_predictions_move_as_they_do_in_refits(name):
+    likelihood, y, method = MODELS[name]
+    idata = bgp.fit(X, y, KERNEL, likelihood, method=method, draws=2, chains=1)
+    found, whole = bgp.diagnostics.influence(idata, X_NEW), bgp.posterior(idata)
+    refits = [without(k, KERNEL, likelihood, y, method) for k in range(30)]
+    means = np.array([refit.latent_mean(X_NEW) - whole.latent_mean(X_NEW) for refit in refits])
+    evidence = np.array([whole.log_evidence - refit.log_evidence for refit in refits])
+    if name == "gaussian":  # there is no other site to move
+        np.testing.assert_allclose(found.latent_mean, means, atol=1e-9)
+        np.testing.assert_allclose(found.log_evidence, evidence, atol=1e-8)
+    assert np.corrcoef(found.latent_mean.ravel(), means.ravel())[0, 1] > 0.99
+    assert np.corrcoef(found.log_evidence, evidence)[0, 1] > 0.999
+    assert found.hyperparameters is None
+    if name == "probit":
+        p = np.array([refit.predict_proba(X_NEW) - whole.predict_proba(X_NEW) for refit in refits])
+        assert np.corrcoef(found.probability.ravel(), p.ravel())[0, 1] > 0.99
+
+
+def test_hyperparameters_move_as_they_do_in_searches_without_a_case():
+    likelihood, y, method = MODELS["gaussian"]
+    options = {"hyper": bgp.hyper.Evidence(starts=1), "priors": PRIORS, "fixed": ["noise_variance"], "progress": False}
+    idata = bgp.fit(X, y, KERNEL, likelihood, method=method, draws=2, chains=1, **options)
+    found, whole = bgp.diagnostics.influence(idata, X_NEW), bgp.posterior(idata)
+    assert found.names == ("lengthscale", "variance")
+    moved, means = [], []
+    for k in range(30):
+        refit = without(k, whole.kernel, likelihood, y, method, **options)
+        moved.append([np.log(refit.kernel.params[n] / whole.kernel.params[n]) for n in found.names])
+        means.append(refit.latent_mean(X_NEW) - whole.latent_mean(X_NEW))
+    for column in range(2):
+        assert np.corrcoef(found.hyperparameters[:, column], np.array(moved)[:, column])[0, 1] > 0.99
+    assert np.corrcoef(found.latent_mean.ravel(), np.ravel(means))[0, 1] > 0.99
+
+
+def test_a_label_that_the_others_contradict_is_found():
+    labels = (X[:, 0] > 0).astype(int)
+    wrong = [int(np.argmin(X[:, 0])), int(np.argmax(X[:, 0]))]
+    labels[wrong] = 1 - labels[wrong]
+    idata = bgp.fit(X, labels, KERNEL, draws=2, chains=1)
+    found = bgp.diagnostics.influence(idata)
+    assert set(found.to_frame().index[:2]) == set(wrong)
+    assert set(wrong) <= set(found.suspects(odds=1.0).index)
+    np.testing.assert_allclose(found.odds, np.exp(-found.log_evidence) - 1.0)
+    assert found.latent_mean is None
+
+
+def test_what_cannot_be_told_is_refused_or_left_out():
+    y = np.arange(30) % 3
+    idata = bgp.fit(X, y, KERNEL, bgp.Softmax(), draws=2, chains=1)
+    assert bgp.diagnostics.influence(idata).odds.shape == (30,)
+    with pytest.raises(ValueError, match="X_new is for fits of one latent value"):
+        bgp.diagnostics.influence(idata, X_NEW)
+    counts = bgp.fit(X, y, KERNEL, bgp.Poisson(), draws=2, chains=1)
+    with pytest.raises(ValueError, match="targets are numbers"):
+        bgp.diagnostics.influence(counts).suspects()
+    with pytest.raises(ValueError, match="X_new has 3 columns"):
+        bgp.diagnostics.influence(counts, np.zeros((2, 3)))
