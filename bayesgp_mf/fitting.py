@@ -325,20 +325,24 @@ def _with_correction(found: Tuned) -> Tuned:
     return replace(found, posterior=replace(part, solution=replace(solution, evidence=evidence, info=info)))
 
 
+def warn_of_inducing(error: float) -> None:
+    """Warn if a log evidence may be off by more than is small by what became of the inducing inputs."""
+    if error > SMALL_EVIDENCE:
+        warn(
+            "of inducing inputs that others nearly determine, as where they nearly repeat each other, double precision "
+            f"has few digits left, or some were left out or moved: the log evidence may be off by {error:.2g} nats "
+            "from that on all of them. Give inducing inputs that are farther apart, or fewer.",
+            ConvergenceWarning,
+        )
+
+
 def _with_inducing_error(found: Tuned) -> Tuned:
     """Return a fit with what inducing inputs change that were moved apart or left out, and warn if it is much."""
     parts = found.posterior.parts
     errors = [inducing_error(part.kernel, part.X, part.problem, part.solution, part.method) for part in parts]
     if all(error is None for error in errors):
         return found
-    largest = max(error or 0.0 for error in errors)
-    if largest > SMALL_EVIDENCE:
-        warn(
-            "of inducing inputs that others nearly determine, as where they nearly repeat each other, double precision "
-            f"has few digits left, or some were left out or moved: the log evidence may be off by {largest:.2g} nats "
-            "from that on all of them. Give inducing inputs that are farther apart, or fewer.",
-            ConvergenceWarning,
-        )
+    warn_of_inducing(max(error or 0.0 for error in errors))
     infos = [replace(part.solution.info, inducing_error=e or 0.0) for part, e in zip(parts, errors, strict=True)]
     pairs = zip(parts, infos, strict=True)
     stated = [replace(part, solution=replace(part.solution, info=info)) for part, info in pairs]
@@ -448,7 +452,9 @@ def predict(
     rng, process = as_generator(random_seed), from_container(idata, kernel, likelihood, method)
     kind, table = kind_of(X_new), as_pandas("X_new", X_new)
     new = process.new_inputs(table)
-    process = with_new_cases(process, facts_of_new_cases(table, len(new), offset, trials))
+    given = facts_of_new_cases(table, len(new), offset, trials)
+    process = with_new_cases(process, given)
+    warn_of_offset(given.get("offset"), process.parts[0].problem.likelihood)
     levels = as_probabilities("quantiles", quantiles)
     cases = NewCases(new, row_labels("X_new", table), kind)
     return add_predictions(idata, process, cases, draws=draws, rng=rng, corrected=corrected, quantiles=levels)

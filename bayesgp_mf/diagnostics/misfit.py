@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import gammaln
+from scipy.special import betaln, gammaln, xlog1py, xlogy
 
 from bayesgp_mf.container.groups import Container, get_group
 from bayesgp_mf.diagnostics.loo import log_densities
@@ -14,6 +14,7 @@ from bayesgp_mf.diagnostics.predicted import Predicted, predicted
 from bayesgp_mf.errors import UndefinedQuantityError
 from bayesgp_mf.inference.solver import Solver
 from bayesgp_mf.likelihoods import Likelihood
+from bayesgp_mf.likelihoods.counts import log_choose
 from bayesgp_mf.types import Array
 
 INTERVAL = 0.9
@@ -37,7 +38,7 @@ class Misfit(NamedTuple):
         Mean leave-one-out log predictive density, in nats a case.
     constant : float or None
         The same of a constant: of the shares of the classes, of one rate of counts, or of a Gaussian, whose parameters
-        are integrated under Jeffreys' prior. None where cases have weights or trials, or are too few.
+        are integrated under Jeffreys' prior. None where measurements have weights, or cases are too few.
     coverage : float or None
         Part of the cases that lie in the central intervals which should hold 90 % of them; of whole numbers, which
         have steps, as if these were smoothed. None for classes and levels, and where the likelihood does not know.
@@ -111,9 +112,8 @@ def misfit_of(idata: Container, found: Predicted) -> Misfit:
     """Return the same where the cases have been left out already."""
     each, data = log_densities(idata).values, get_group(idata, "constant_data")
     offset = np.asarray(data["offset"].values, dtype=np.float64) if "offset" in data else np.zeros(len(each))
-    constant = None
-    if "weights" not in data and len(each) >= FEWEST:
-        constant = _of_constant(found, offset)
+    weights = np.asarray(data["weights"].values, dtype=np.float64) if "weights" in data else np.ones(len(each))
+    constant = _of_constant(found, offset, weights) if len(each) >= FEWEST else None
     return Misfit(
         len(each),
         float(np.mean(each)),
@@ -122,29 +122,47 @@ def misfit_of(idata: Container, found: Predicted) -> Misfit:
     )
 
 
-def _of_constant(found: Predicted, offset: Array) -> Array | None:
+def _of_constant(found: Predicted, offset: Array, weights: Array) -> Array | None:
     """Return the log density ``(n,)`` of each target under a constant that was learned from the others."""
     y = np.asarray(found.targets, dtype=np.float64)
     if found.classes:
-        return _of_shares(found.targets.astype(np.intp), len(found.classes))
+        return _of_shares(found.targets.astype(np.intp), len(found.classes), weights)
     if not found.is_whole:
-        return _of_gaussian(y - offset)
-    return None if "trials" in found.settings[0].likelihood.new_case_facts else _of_rate(y, offset)
+        return _of_gaussian(y - offset) if np.all(weights == 1.0) else None
+    likelihood: Any = found.settings[0].likelihood
+    if "trials" in likelihood.new_case_facts:
+        return _of_share(y, np.broadcast_to(np.asarray(likelihood.trials, dtype=np.float64), y.shape), weights)
+    return _of_rate(y, offset, weights)
 
 
-def _of_shares(codes: NDArray[np.intp], classes: int) -> Array:
-    """Return log (n_c - 1/2)/(n - 1 + C/2), by Jeffreys' prior of the shares."""
-    counts = np.bincount(codes, minlength=classes)[codes]
-    return np.asarray(np.log((counts - 0.5) / (codes.size - 1.0 + 0.5 * classes)))
+def _others(weighted: Array) -> Array:
+    """Return the sums over all cases but one each."""
+    return np.asarray(np.sum(weighted, axis=0) - weighted)
 
 
-def _of_rate(y: Array, offset: Array) -> Array:
+def _of_shares(codes: NDArray[np.intp], classes: int, weights: Array) -> Array:
+    """Return the log average of p_c^w under Jeffreys' prior: (n_c + 1/2)/(n + C/2) of the others where w is 1."""
+    own = (codes[:, None] == np.arange(classes)) * weights[:, None]
+    a, total = 0.5 + _others(own)[np.arange(codes.size), codes], 0.5 * classes + _others(weights)
+    return np.asarray(gammaln(a + weights) - gammaln(a) - gammaln(total + weights) + gammaln(total))
+
+
+def _of_share(y: Array, trials: Array, weights: Array) -> Array:
+    """Return the beta-binomial of each number of successes, by Jeffreys' prior of one share."""
+    up, down = weights * y, weights * (trials - y)
+    a, b = 0.5 + _others(up), 0.5 + _others(down)
+    return np.asarray(weights * log_choose(trials, y) + betaln(a + up, b + down) - betaln(a, b))
+
+
+def _of_rate(y: Array, offset: Array, weights: Array) -> Array:
     """Return the negative binomial of each count: a gamma distribution of the rate per exposure, exp(offset)."""
     # exposures relative to the largest: only ratios matter
-    exposure = np.exp(offset - np.max(offset))
-    a, b = 0.5 + np.sum(y) - y, np.sum(exposure) - exposure
+    exposure = weights * np.exp(offset - np.max(offset))
+    up = weights * y
+    a, b = 0.5 + _others(up), _others(exposure)
     with np.errstate(divide="ignore", invalid="ignore"):
-        found = gammaln(a + y) - gammaln(a) - gammaln(y + 1.0) - a * np.log1p(exposure / b) - y * np.log1p(b / exposure)
+        found = gammaln(a + up) - gammaln(a) - weights * gammaln(y + 1.0) - a * np.log1p(exposure / b)
+        found -= xlog1py(up, b / exposure) + xlogy(up, weights)
     return np.asarray(np.where(np.isnan(found), -np.inf, found))
 
 

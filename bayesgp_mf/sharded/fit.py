@@ -27,9 +27,10 @@ from bayesgp_mf.errors import (
     warn,
 )
 from bayesgp_mf.fitting import fit as fit_here
+from bayesgp_mf.fitting import warn_of_inducing
 from bayesgp_mf.hyper import SearchName, Strategy
 from bayesgp_mf.hyper.optimise import uphill
-from bayesgp_mf.inference.assembly import assemble_inducing, check_inducing
+from bayesgp_mf.inference.assembly import assemble_inducing, check_inducing, inducing_error
 from bayesgp_mf.inference.inducing import Inducing
 from bayesgp_mf.inference.problem import check_likelihood, status_in_words
 from bayesgp_mf.inference.solution import Control, Evidence, Info, check_control
@@ -397,10 +398,12 @@ def fit_stream(
                 model, after = _uphill(backend, model, control, int(refine), advance, known_posterior)
                 known_posterior = None
             solution, gradient = _solved(backend, model, control, advance, after, known_posterior)
-    if solution.info.status is not Status.CONVERGED:
+    info = replace(solution.info, inducing_error=_inducing_error(known, t, model, start, control, int(seen["n"])))
+    warn_of_inducing(info.inducing_error or 0.0)
+    if info.status is not Status.CONVERGED:
         warn(
-            f"tap on shards: {status_in_words(solution.info.status, likelihood, tap.name)} What is returned is no "
-            f"solution: residual {solution.info.residual:.2g} after {solution.info.n_iterations} rounds, tolerance "
+            f"tap on shards: {status_in_words(info.status, likelihood, tap.name)} What is returned is no "
+            f"solution: residual {info.residual:.2g} after {info.n_iterations} rounds, tolerance "
             f"{control.tolerance:.2g}.",
             ConvergenceWarning,
         )
@@ -414,7 +417,7 @@ def fit_stream(
     stream = Stream.at(
         factor, model.kernel, likelihood, n_seen=int(seen["n"]), classes=classes, features=features, X=known.X, t=t
     )
-    return ShardedFit(stream, solution.log_evidence, gradient, int(seen["n"]), solution.info)
+    return ShardedFit(stream, solution.log_evidence, gradient, int(seen["n"]), info)
 
 
 def _table(X: Any, y: Any) -> Table:
@@ -522,6 +525,18 @@ def _posterior_of(
         return None
     found = np.asarray(matrix.posterior_factor(solution.correction).T), np.asarray(matrix.in_features(solution.alpha))
     return found
+
+
+def _inducing_error(known: _Known, t: Array, model: ShardModel, start: Array, control: Control, n: int) -> float | None:
+    """Return what `fit` states of inducing inputs that nearly repeat each other: of the random part, for all n cases."""
+    if len(model.points) == len(start) and np.array_equal(model.points, start):
+        return None
+    first = max(START, 4 * len(model.points))
+    X, t = known.X[:first], t[:first]
+    problem = assemble_inducing(model.kernel, X, t, model.likelihood, inducing=start)
+    solution = tap.solve(problem, replace(control, throw=False, progress=False))
+    error = inducing_error(model.kernel, X, problem, solution, tap)
+    return None if error is None else error * n / len(t)
 
 
 def _solved(

@@ -86,7 +86,39 @@ def test_a_population_in_place_of_its_logarithm_is_warned_of():
         contextlib.suppress(bgp.ConvergenceError, ArithmeticError, ValueError),
     ):
         fitted(COUNTS, bgp.Poisson(), offset=population)
+    idata = fitted(COUNTS, bgp.Poisson(), offset=np.log(population))
+    with pytest.warns(UserWarning, match=message):
+        bgp.predict(idata, X[:2], offset=[60.0, 5.0], draws=False)
     with pytest.raises(ValueError, match=r"offset must be between .* of an exposure pass the logarithm"):
         fitted(COUNTS, bgp.Poisson(), offset=100.0 * population)
     with pytest.raises(TypeError, match=r"no argument 'exposure'.*offset=np\.log\(exposure\)"):
         fitted(COUNTS, bgp.Poisson(), exposure=population)
+
+
+def test_constants_of_trials_and_of_weights_are_averages_over_the_others():
+    trials, weights = RNG.integers(1, 9, 60), RNG.integers(1, 4, 60).astype(np.float64)
+    y = RNG.binomial(trials, 1.0 / (1.0 + np.exp(-F)))
+    shares = [
+        stats.betabinom.logpmf(y[i], trials[i], 0.5 + up.sum(), 0.5 + down.sum())
+        for i in range(60)
+        for up, down in [(np.delete(y, i), np.delete(trials - y, i))]
+    ]
+    found = misfit(fitted(y, bgp.likelihoods.Binomial(trials)))
+    np.testing.assert_allclose(found.constant, np.mean(shares), rtol=1e-9)
+
+    n, of_class, of_rate = 12, [], []
+    some = {"weights": weights[:n], **QUICK}
+    for i in range(n):
+        others, w, largest = np.delete(np.arange(n), i), weights[i], EXPOSURE[:n].max()
+        a = 0.5 + weights[others][LABELS[others] == LABELS[i]].sum()
+        steps, total = np.arange(w), 1.0 + weights[others].sum()
+        of_class.append(np.sum(np.log((a + steps) / (total + steps))))
+        rate = stats.gamma(0.5 + weights[others] @ COUNTS[others], scale=largest / (weights[others] @ EXPOSURE[others]))
+        r, step = np.linspace(0.0, 30.0 * rate.mean(), 400_001)[1:], 30.0 * rate.mean() / 400_000
+        each = rate.pdf(r) * stats.poisson.pmf(COUNTS[i], r * EXPOSURE[i] / largest) ** w
+        of_rate.append(np.log(np.sum(each) * step))
+    found = misfit(bgp.fit(X[:n], LABELS[:n], KERNEL, bgp.Probit(), **some))
+    np.testing.assert_allclose(found.constant, np.mean(of_class), rtol=1e-12)
+    found = misfit(bgp.fit(X[:n], COUNTS[:n], KERNEL, bgp.Poisson(), offset=np.log(EXPOSURE[:n]), **some))
+    np.testing.assert_allclose(found.constant, np.mean(of_rate), rtol=1e-7)
+    assert misfit(bgp.fit(X[:n], REAL[:n], KERNEL, Gaussian(0.09), **some)).constant is None

@@ -271,3 +271,16 @@ def test_ordered_levels_of_a_table_in_parts_are_predicted_by_name():
     parts, whole = (bgp.predict(each, X[:3] + 0.1, draws=False)["predictions"]["p"] for each in (idata, here))
     assert list(parts["class"].values) == list(whole["class"].values) == ["0", "1", "2"]
     np.testing.assert_allclose(parts.values, whole.values, atol=1e-6)
+
+
+def test_what_became_of_close_inducing_inputs_is_stated_as_by_fit():
+    line, x = np.linspace(-1.0, 1.0, 5)[:, None], RNG.permutation(np.linspace(-2.0, 2.0, 40))[:, None]
+    t, points = np.sin(3.0 * x[:, 0]), np.concatenate([line, line + 1e-7, line - 1e-7])
+    model, options = (kernels.Gaussian(1.0, 2.0), bgp.likelihoods.Gaussian(1e-3)), {"draws": 10, "random_seed": 1}
+    parts = sharded.from_arrays([(x[:20], t[:20]), (x[20:], t[20:])])
+    with pytest.warns(bgp.ConvergenceWarning, match=r"nearly repeat each other.*off by .* nats"):
+        whole = bgp.fit(x, t, *model, inducing=points, **options)
+    with pytest.warns(bgp.ConvergenceWarning, match=r"nearly repeat each other.*off by .* nats"):
+        found = sharded.fit(parts, None, *model, inducing=points, **options)
+    stated = [float(each["fit"]["inducing_error"]) for each in (whole, found)]
+    assert stated[1] == pytest.approx(stated[0], rel=1e-6)
