@@ -528,7 +528,7 @@ def _posterior_of(
 
 
 def _inducing_error(known: _Known, t: Array, model: ShardModel, start: Array, control: Control, n: int) -> float | None:
-    """Return what `fit` states of inducing inputs that nearly repeat each other: of the random part, for all n cases."""
+    """Return what `fit` states of inducing inputs that nearly repeat each other, of the random part, for n cases."""
     if len(model.points) == len(start) and np.array_equal(model.points, start):
         return None
     first = max(START, 4 * len(model.points))
