@@ -112,8 +112,8 @@ import bayesgp_mf as bgp
 from threadpoolctl import threadpool_info
 
 rng = np.random.default_rng(0)
-X = rng.standard_normal((150, 2))
-t = np.where(X[:, 0] + 0.5 * rng.standard_normal(150) > 0, 1, -1)
+X = rng.standard_normal((100, 2))
+t = np.where(X[:, 0] + 0.5 * rng.standard_normal(100) > 0, 1, -1)
 kernel = bgp.kernels.Gaussian(1.0) + bgp.kernels.White(0.1)
 gram = kernel.gram(X)
 
