@@ -65,7 +65,7 @@ def test_a_figure_is_drawn_with_labels_or_refused_in_words(name, kind):
     assert not plt.get_fignums()
 
 
-@pytest.mark.parametrize("kind", ["binary", "groups", "draws", "counts"])
+@pytest.mark.parametrize("kind", ["groups", "draws"])
 def test_figures_of_a_loaded_file_are_those_of_the_fit(kind, tmp_path):
     made(kind).to_netcdf(str(tmp_path / "fit.nc"))
     loaded = az.from_netcdf(str(tmp_path / "fit.nc"))
