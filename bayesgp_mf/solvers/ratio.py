@@ -165,7 +165,7 @@ class OneMore:
             without = query._replace(label=np.full(which.size, np.nan)).only(rows)
             (answers,), settled[rows] = self._answers([without], lambda answers, _: np.abs(answers[0].rest))
             found[rows] = -answers.log_ratio
-        return found, settled
+        return found, settled & base.known_without[which]
 
     def log_density(
         self, features: Array, mean: Array, variance: Array, values: Array
