@@ -324,7 +324,7 @@ def say_unsettled(settled: NDArray[np.bool_], what: str, which: str) -> None:
         warn(
             f"the {what} {int(np.sum(~settled))} of {settled.size} {which} are not corrected but TAP's own: more "
             "cases answer to their labels than are let answer, the equations did not settle, or a case says so much "
-            "more than the prior that a variance without it has lost its digits. Fewer training cases, a shorter length "
-            "scale, a smaller variance or more latent noise make them fewer.",
+            "more than the prior that a variance without it has lost its digits. Fewer training cases, a shorter "
+            "length scale, a smaller variance or more latent noise make them fewer.",
             ConvergenceWarning,
         )
