@@ -37,6 +37,8 @@ NOISE = 0.1
 """The median of a noise variance, as a share of that of the latent values."""
 RARE = 0.05
 """The probability of a length scale below the short one under a penalised-complexity prior."""
+LINEAR = 1e-9
+"""Relative: a parameter in which the prior variance of the cases bends less scales a part of it."""
 DIGITS = 4
 """Behind the point, of the numbers of a prior."""
 FARTHEST = 40.0
@@ -150,22 +152,28 @@ def _of_length_scales(kernel: Kernel, X: Array, form: Form) -> dict[str, tuple[P
 def _of_variances(
     kernel: Kernel, X: Array, sd: float, moves: str, form: Form, taken: set[str]
 ) -> dict[str, tuple[Prior, str]]:
-    """Return priors of the parameters in which the prior variance of the cases is linear."""
+    """Return priors of the parameters in which the prior variance of the cases is linear, under which it is sd^2."""
     found: dict[str, tuple[Prior, str]] = {}
-    before = float(np.mean(kernel.diag(X)))
+    before, shares = float(np.mean(kernel.diag(X))), dict[str, float]()
     for name, value in kernel.params.items():
         if name in taken or np.ndim(value) or not value > 0:
             continue
         twice, thrice = (float(np.mean(kernel.replace(**{name: k * value}).diag(X))) for k in (2.0, 3.0))
-        slope = (twice - before) / float(value)
-        if not slope > 0 or abs(thrice - twice - (twice - before)) > 1e-9 * thrice:
-            continue
-        median = sd**2 / slope
+        share = twice - before
+        if share > 0 and abs(thrice - twice - share) <= LINEAR * thrice:
+            shares[name] = share
+    # in a sum the shares add up to the prior variance; in a product each factor has all of it, and takes a root
+    factors = max(1, round(sum(shares.values()) / before)) if before > 0 else 1
+    terms = max(1, len(shares) // factors)
+    together = "" if len(shares) < 2 else ", where the others are at theirs"
+    for name, share in shares.items():
+        median = float(kernel.params[name]) * (sd**2 / terms / share) ** (1.0 / factors)
+        text = f"{_median(median, moves)}{together}"
         if form == "log-normal":
-            found[name] = LogNormal(_plain(np.log(median)), LOG_SD), _median(median, moves)
+            found[name] = LogNormal(_plain(np.log(median)), LOG_SD), text
         else:
             rate = _plain(np.log(2.0) / np.sqrt(median))
-            found[name] = Exponential(rate, 0.5), f"{_median(median, moves)}, and smaller ones are likelier"
+            found[name] = Exponential(rate, 0.5), f"{text}, and smaller ones are likelier"
     return found
 
 

@@ -43,6 +43,7 @@ from bayesgp_mf.diagnostics.scores import (
     mean_log_score,
     roc_curve,
 )
+from bayesgp_mf.diagnostics.uniformity import UniformRanks
 
 __all__ = [
     "Agreement",
@@ -63,6 +64,7 @@ __all__ = [
     "Quality",
     "Relevance",
     "RocCurve",
+    "UniformRanks",
     "agreement",
     "calibration_table",
     "class_scores",

@@ -127,9 +127,15 @@ def test_suggested_priors_mean_what_they_say(form):
     if form == "log-normal":
         np.testing.assert_allclose((drawn["gaussian_lengthscale"].values[0] > long).mean(axis=0), 0.05, atol=0.022)
     median = kernel.replace(**{name: np.median(drawn[name].values) for name in ("gaussian_variance", "linear_weight")})
-    for part in (median.replace(linear_weight=1e-300), median.replace(gaussian_variance=1e-300)):
-        sd = np.sqrt(np.mean(part.diag(wide)))
-        assert norm.cdf(1.645 * sd / np.sqrt(1.0)) == pytest.approx(0.95, abs=0.015)
+    sd = np.sqrt(np.mean(median.diag(wide)))  # of both terms, which have half of its square each
+    assert norm.cdf(1.645 * sd) == pytest.approx(0.95, abs=0.015)
+    assert median.params["gaussian_variance"] == pytest.approx(sd**2 / 2, rel=0.2)
+
+
+def test_factors_of_a_product_share_its_variance():
+    product = bgp.kernels.Gaussian(columns=[0], variance=3.0) * bgp.kernels.Gaussian(columns=[1], variance=0.2)
+    priors = bgp.priors.suggest(X, product)
+    assert sum(priors[name].mean for name in priors if "variance" in name) == pytest.approx(0.0, abs=1e-3)
 
 
 def test_what_targets_do_is_asked_where_nothing_tells_it():
