@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+
 import numpy as np
 import pymc as pm
 import pytensor
@@ -100,16 +102,47 @@ def test_the_optimum_under_a_flat_prior_is_the_highest_evidence(data):
     assert objective(bgp.kernels.log_vector(kernel) + 0.3)[0] < value
 
 
-def test_a_failure_is_a_divergence_and_never_a_draw(data):
-    """Where variances are negative there is no density."""
-    with pm.Model(coords={"case": range(20)}):
-        variance = pm.Normal("variance", 1.0, 2.0)
-        Marginal(variance * pm.gp.cov.ExpQuad(2, ls=1.0)).marginal_likelihood("y", data.X, data.y, dims="case")
-        idata = pm.sample(
-            50, tune=50, chains=1, cores=1, random_seed=1, progressbar=False, compute_convergence_checks=False,
-            compile_kwargs={"mode": INTERPRETED},
+def sample(model, sampler, draws=50):
+    options = {"compile_kwargs": {"mode": INTERPRETED}} if sampler == "pymc" else {}
+    with model:
+        return pm.sample(
+            draws, tune=50, chains=1, cores=1, random_seed=1, progressbar=False, nuts_sampler=sampler,
+            compute_convergence_checks=False, **options,
         )  # fmt: skip
+
+
+def test_sampling_the_hyperparameters(data):
+    model, _ = build(data)
+    idata = sample(model, "pymc", draws=60)
     assert idata["observed_data"]["y"].dims == ("case",)
+    assert int(idata["sample_stats"]["diverging"].sum()) == 0
+    # the posterior on a grid: what the draws must agree with
+    grid = np.linspace(-1.5, 1.5, 13)
+    log_p = np.array([
+        [
+            bgp.solve(bgp.kernels.Gaussian(np.exp(a), 4.0).gram(data.X), data.t, bgp.Probit(np.exp(b))).evidence.value
+            - 2.0 * (a**2 + b**2)
+            for b in grid
+        ]
+        for a in grid
+    ])  # fmt: skip
+    weight = np.exp(log_p - log_p.max())
+    mean = weight.sum(axis=1) @ grid / weight.sum()
+    sd = np.sqrt(weight.sum(axis=1) @ (grid - mean) ** 2 / weight.sum())
+    found = float(np.log(idata["posterior"]["ls"]).mean())
+    assert found == pytest.approx(mean, abs=4 * sd / np.sqrt(20))  # 60 draws of NUTS count for some 20 at least
+    assert found != pytest.approx(0.0, abs=1e-3)
+
+
+def negative_variances_have_no_density(data):
+    with pm.Model() as model:
+        variance = pm.Normal("variance", 1.0, 2.0)
+        Marginal(variance * pm.gp.cov.ExpQuad(2, ls=1.0)).marginal_likelihood("y", data.X, data.y)
+    return model
+
+
+def test_a_failure_is_a_divergence_and_never_a_draw(data):
+    idata = sample(negative_variances_have_no_density(data), "pymc")
     assert float(idata["posterior"]["variance"].min()) > 0.0
     assert int(idata["sample_stats"]["diverging"].sum()) > 0
 
@@ -127,6 +160,15 @@ def test_a_failure_can_be_shown(data):
         else:
             with pytest.raises(bgp.NotPositiveDefiniteError, match="prior variances"):
                 log_prob({"variance": -2.0})
+
+
+def test_nutpie(data):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of its own; ours, about numba, would come at compiling
+        warnings.filterwarnings("error", message="Numba will use object mode")
+        idata = sample(negative_variances_have_no_density(data), "nutpie")
+    assert float(idata["posterior"]["variance"].min()) > 0.0
+    assert int(idata["sample_stats"]["diverging"].sum()) > 0
 
 
 def test_predictions_at_a_point_are_those_of_the_solution(data):
