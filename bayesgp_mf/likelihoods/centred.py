@@ -200,17 +200,17 @@ def _ends(curve: Curve, cases: Cases) -> tuple[Array, Array, Array, Array]:
     """Return the modes as distances from the means, those of both ends from the modes, and the log densities there."""
     start = _modes(curve, cases)
     peak = _log_density(curve, cases, start)
-    farthest = np.sqrt(2.0 * _DROP * cases.variance)  # log-concave: it falls off as fast as the Gaussian
-    ends = []
-    for sign in (-1.0, 1.0):
-        near, far = np.full(start.size, -_OCTAVES), np.zeros(start.size)
-        for _ in range(_HALVINGS):
-            middle = 0.5 * (near + far)
-            drop = peak - _log_density(curve, cases, start + sign * farthest * np.exp2(middle))
-            beyond = ~(drop < _DROP)  # minus infinity too
-            near, far = np.where(beyond, near, middle), np.where(beyond, middle, far)
-        ends.append(farthest * np.exp2(far))
-    return start, ends[0], ends[1], peak
+    n, farthest = start.size, np.sqrt(2.0 * _DROP * cases.variance)  # log-concave: it falls off as the Gaussian does
+    both = cases.take(np.tile(np.arange(n), 2))  # the left ends and the right ones at once
+    centre, outwards, top = (np.concatenate(pair) for pair in ((start, start), (-farthest, farthest), (peak, peak)))
+    near, far = np.full(2 * n, -_OCTAVES), np.zeros(2 * n)
+    for _ in range(_HALVINGS):
+        middle = 0.5 * (near + far)
+        drop = top - _log_density(curve, both, centre + outwards * np.exp2(middle))
+        beyond = ~(drop < _DROP)  # minus infinity too
+        near, far = np.where(beyond, near, middle), np.where(beyond, middle, far)
+    left, right = np.split(np.exp2(far), 2)
+    return start, farthest * left, farthest * right, peak
 
 
 def _modes(curve: Curve, cases: Cases) -> Array:

@@ -14,7 +14,7 @@ import bayesgp_mf as bgp
 from bayesgp_mf import hyper, kernels
 from bayesgp_mf.sklearn import GPClassifier, GPRegressor
 from tests.covering.arrays import Refusal, Table
-from tests.covering.laws import quiet, refused_in_words
+from tests.covering.laws import quiet, refused_unsolved
 from tests.covering.options import CLASSES, NEW, framed, inputs
 
 N = 24
@@ -41,7 +41,7 @@ KERNELS: dict[str, Callable[[], Any]] = {
 }
 HYPER: dict[str, Any] = {
     "none": None,
-    "evidence": "evidence",
+    "evidence": hyper.Evidence(starts=1),
     "loo": hyper.LeaveOneOut(starts=1),
     "integrate": hyper.Integrate(starts=1, points=3),
 }
@@ -130,7 +130,7 @@ def check(cell: Mapping[str, str], seed: int, folder: Path) -> str:
     expected = [each for each in REFUSALS if each.refuses(cell)]
     with quiet():
         if expected:
-            refused_in_words(lambda: given.fit(framed(cell["frame"], X), y, sample_weight=weights), expected)
+            refused_unsolved(lambda: given.fit(framed(cell["frame"], X), y, sample_weight=weights), expected)
             return "refused"
         before = {name: str(value) for name, value in given.get_params(deep=False).items()}
         fitted = given.fit(framed(cell["frame"], X), y, sample_weight=weights)
@@ -139,8 +139,9 @@ def check(cell: Mapping[str, str], seed: int, folder: Path) -> str:
         first = answers(fitted, new)
         are_proper(cell, fitted, new, first, y)
         np.testing.assert_array_equal(answers(pickle.loads(pickle.dumps(fitted)), new), first)
-        again = clone(fitted).fit(framed(cell["frame"], X), y, sample_weight=weights)
-        np.testing.assert_allclose(answers(again, new), first, rtol=1e-9, atol=1e-12)
+        if cell["hyper"] == "none":  # a search from the same seed is that of the tests of `fit`
+            again = clone(fitted).fit(framed(cell["frame"], X), y, sample_weight=weights)
+            np.testing.assert_allclose(answers(again, new), first, rtol=1e-9, atol=1e-12)
         if cell["hyper"] == "none" and cell["inducing"] == "none":
             some = rng.permutation(N if weights is None else np.flatnonzero(weights))
             part = None if weights is None else weights[some]

@@ -11,10 +11,11 @@ from typing import Any
 
 import arviz
 import numpy as np
+import pytest
 
 import bayesgp_mf as bgp
 from bayesgp_mf.likelihoods.by_case import by_case
-from bayesgp_mf.methods import get_method
+from bayesgp_mf.methods import METHODS, MULTICLASS, get_method
 from tests.covering import refusals
 from tests.covering.arrays import Cell, Refusal, Table
 from tests.covering.options import (
@@ -96,6 +97,23 @@ def refused_in_words(call: Callable[[], Any], expected: list[Refusal]) -> str:
     assert any(re.search(each.words, message) for each in expected), (
         f"expected {[e.words for e in expected]}: {message}"
     )
+    return message
+
+
+def refused_unsolved(call: Callable[[], Any], expected: list[Refusal]) -> str:
+    """Assert the same, and that no method was asked for a solution before; return the words."""
+    with pytest.MonkeyPatch.context() as patch:
+        solved: list[str] = []
+
+        def counted(solver: Any, *args: Any, **options: Any) -> Any:
+            solved.append(solver.name)
+            return of_kind[type(solver)](solver, *args, **options)
+
+        of_kind = {type(solver): type(solver).solve for solver in (*METHODS.values(), *MULTICLASS.values())}
+        for kind in of_kind:
+            patch.setattr(kind, "solve", counted)
+        message = refused_in_words(call, expected)
+    assert not solved, f"{solved} were asked for solutions before: {message}"
     return message
 
 

@@ -13,7 +13,7 @@ import pandas as pd
 import bayesgp_mf as bgp
 from bayesgp_mf import hyper, kernels, sharded
 from tests.covering.arrays import Refusal, Table
-from tests.covering.laws import quiet, refused_in_words
+from tests.covering.laws import quiet, refused_unsolved
 from tests.covering.options import CLASSES, NEW
 
 N = 40
@@ -112,7 +112,7 @@ def check(cell: Mapping[str, str], seed: int, folder: Path) -> str:
     whole = table(cell, X, y, folder, CUTS[cell["parts"]])
     with quiet():
         if expected:
-            refused_in_words(lambda: sharded.fit_stream(whole, None, kernel, likelihood, **options), expected)
+            refused_unsolved(lambda: sharded.fit_stream(whole, None, kernel, likelihood, **options), expected)
             return "refused"
         fitted = sharded.fit_stream(whole, None, kernel, likelihood, **options)
         assert fitted.n == N
