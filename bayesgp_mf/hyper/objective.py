@@ -218,8 +218,12 @@ class Objective:
             raise ArithmeticError(f"the gradient of the {self.score.noun} is not finite.")
         return gradient
 
-    def _solve(self, log_free: Array) -> _Solved:
-        """Return what is known at a point, or raise one of `NO_SOLUTION` or `TOO_LARGE`."""
+    def _solve(self, log_free: Array, *, is_near: bool = False) -> _Solved:
+        """Return what is known at a point, or raise one of `NO_SOLUTION` or `TOO_LARGE`.
+
+        One that ``is_near`` the last is solved from there, whatever the likelihood: where the equations have several
+        solutions it is the same one.
+        """
         if not np.all(np.abs(log_free) <= LARGEST_LOG):  # nor if one is NaN
             raise ArithmeticError("the hyperparameters are too large or too small to compute with.")
         if not self.target.allows(log_free):
@@ -228,7 +232,7 @@ class Objective:
         if log_prior == -np.inf:
             raise ArithmeticError("the priors exclude these hyperparameters.")
         model = self.target.model_at(log_free)
-        if self._from_prior:
+        if self._from_prior and not is_near:
             self.forget()
         problem = self.target.problem_at(model)
         self._last, scored = self._scored(problem)
@@ -255,7 +259,7 @@ class Objective:
         """Return the gradient by central differences, or some entries of it; the others are NaN."""
         slopes, steps = np.full(log_free.size, np.nan), DIFFERENCE * np.eye(log_free.size)
         for k in range(log_free.size) if which is None else np.flatnonzero(which):
-            ahead, behind = (self._solve(log_free + sign * steps[k]).value for sign in (1.0, -1.0))
+            ahead, behind = (self._solve(log_free + sign * steps[k], is_near=True).value for sign in (1.0, -1.0))
             slopes[k] = (ahead - behind) / (2.0 * DIFFERENCE)
         return slopes
 

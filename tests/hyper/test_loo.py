@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import numpy as np
 import pytest
 
@@ -9,6 +11,7 @@ import bayesgp_mf as bgp
 from bayesgp_mf.hyper import LeaveOneOut, LogNormal, LooScore, Objective, Target
 from bayesgp_mf.hyper.scores import Scored
 from bayesgp_mf.methods import METHODS
+from bayesgp_mf.multiclass.star_tap import StarTap
 from bayesgp_mf.online import Online
 from tests.hyper.known import ignore
 
@@ -65,6 +68,30 @@ def test_gradient_of_regression(method):
     evaluate = objective(METHODS[method], bgp.likelihoods.Gaussian(0.3), t=t)
     at = evaluate.target.start
     np.testing.assert_allclose(evaluate(at)[1], differences(evaluate, at), rtol=1e-6, atol=1e-7)
+
+
+class Counting(StarTap):
+    """TAP that notes whether each of its problems is solved from another one's solution."""
+
+    starts: ClassVar[list[bool]] = []
+
+    def solve(self, problem, control=bgp.Control(), start=None):
+        self.starts.append(start is not None)
+        return super().solve(problem, control, start)
+
+
+def test_differences_of_flipped_classes_are_solved_from_the_middle():
+    """Its points are far from each other, and each is solved from the prior; those of a difference are not."""
+    codes = (TOY.X[:8, 0] > 0.0) + 1.0 * (TOY.X[:8, 1] > 0.0)
+    likelihood = bgp.MultinomialProbit(classes=(0, 1, 2), flip=0.1)
+    control, kernel = bgp.Control(tolerance=1e-10), bgp.kernels.Gaussian(1.0, 2.0)
+    target = Target(TOY.X[:8], codes, likelihood, kernel, Counting(), control, fixed=("flip",))
+    evaluate, at = Objective(target, LooScore()), target.start
+    for _ in range(2):
+        Counting.starts.clear()
+        _, gradient = evaluate(at)
+        assert Counting.starts == [False, True, True, True, True]
+    np.testing.assert_allclose(gradient, differences(evaluate, at), rtol=1e-4, atol=1e-5)
 
 
 class Straight(bgp.Probit):
