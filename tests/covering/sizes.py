@@ -41,7 +41,7 @@ NO_THRESHOLDS: dict[str, str] = {
         "hyper.surrogate.strategy.PER_PARAMETER hyper.surrogate.strategy.FEWEST hyper.surrogate.strategy.USUAL_ROWS "
         "hyper.surrogate.strategy.MOST_ROWS hyper.integrate.FEW_PARAMETERS inference.inducing.SEARCH "
         "kernels.values.MEASURED matrices.dense.PART matrices.inducing.COARSER processes.corrected.WORST "
-        "processes.corrected.OTHERS processes.probed.PROBES processes.probed.DENSITIES matrices.inducing_points.PROBED "
+        "processes.corrected.OTHERS processes.probed.PROBES processes.probed.DENSITIES "
         "processes.probed.LOOKED_AT solvers.second_order.PAIRS "
         "solvers.fixed_variance._PRODUCTS_IN_A_FACTOR"
     ),
