@@ -79,6 +79,13 @@ def test_checks_pass_where_errors_are_as_stated_and_fail_where_they_are_not():
     assert failed({name: row | {"before": {"new": 0.02, "loo": 0.01}} for name, row in made_up().items()})
 
 
+def test_a_fit_without_a_solution_fails_where_something_is_promised():
+    refused = {"n": 3, "refused": "the residual stalled"}
+    assert measured("student t", 26)["n"] == 3  # one of these, or a solution
+    assert not failed(made_up() | {"student t, 26": refused})
+    assert len(failed(made_up() | {"probit, 99": refused})) == 1
+
+
 def test_tables_have_a_row_for_each_kind_and_thing():
     (table,) = STUDY.conclude(made_up()).blocks[1:]
     assert len(table.rows) == len(KINDS) * len(THINGS)

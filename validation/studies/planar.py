@@ -173,7 +173,10 @@ def measured(kind: str, number: int) -> dict[str, Any]:
     options: dict[str, Any] = {"draws": 1, "chains": 1, "random_seed": 0, "progress": False}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        idata = bgp.fit(problem.X, problem.y, problem.kernel, problem.likelihood, **problem.facts, **options)
+        try:
+            idata = bgp.fit(problem.X, problem.y, problem.kernel, problem.likelihood, **problem.facts, **options)
+        except bgp.ConvergenceError as error:  # which says so, and nothing is stated
+            return {"n": len(problem.X), "refused": str(error)}
         posterior = bgp.posterior(idata).parts[0]
         low, high = float(problem.X.min()), float(problem.X.max())
         centre, half = 0.5 * (low + high), high - low
@@ -236,15 +239,17 @@ def _largest(posterior: Any, X: Array, plane: Plane, offset: Array | float = 0.0
 def conclude(results: Mapping[str, Any]) -> Findings:
     """Hold what is stated of each thing against what is true."""
     promised = [row for kind in PROMISED for row in _of_kind(results, kind)]
+    refused = [name.rsplit(",", 1)[0] for name, row in results.items() if "refused" in row]
+    none = at_most("Fits without a solution, of those that are promised", sum(kind in PROMISED for kind in refused), 0)
     return Findings(
-        tuple(_checks(promised)),
+        (none, *_checks(promised)),
         (
             f"{EACH} problems of each of {', '.join(KINDS)}: an intercept and a slope with prior variances from 0.05 "
             "to 100, 2 to 30 cases, a third with offsets, a quarter with weights. Probabilities are those of labels, "
             "or of targets of at most a number; new inputs reach over twice the range of the data. Errors below "
             f"{SMALLEST['evidence']:g} nats of the evidence, {SMALLEST['loo']:g} of leave-one-out and "
             f"{SMALLEST['new']:g} of a probability are none. Of Student's t, whose posterior may have several modes, "
-            "nothing is promised.",
+            f"nothing is promised; fits that ended in a ConvergenceError, which says so: {len(refused)}.",
             Table(
                 "Errors against what is stated of them. Before: a new case by what was measured at the data, and "
                 "leave-one-out by TAP.",
@@ -256,7 +261,7 @@ def conclude(results: Mapping[str, Any]) -> Findings:
 
 
 def _of_kind(rows: Mapping[str, Any], kind: str) -> list[Mapping[str, Any]]:
-    return [row for name, row in rows.items() if name.rsplit(",", 1)[0] == kind]
+    return [row for name, row in rows.items() if name.rsplit(",", 1)[0] == kind and "refused" not in row]
 
 
 def _ratios(rows: Sequence[Mapping[str, Any]], thing: str) -> Array:
