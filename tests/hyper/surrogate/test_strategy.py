@@ -258,7 +258,9 @@ def test_nodes_are_solved_from_the_prior(flip, always):
     target = Target(TOY.X, LABELS, bgp.Probit(0.1, flip), KERNEL, solver, priors=PRIORS)
     choose(target, nodes=40, training=12)
     assert all(start is None for start in solver.starts[-40:])
-    assert all(start is None for start in solver.starts) is always
+    near = "".join("." if start is None else "n" for start in solver.starts).split(".")
+    # where there may be several solutions, only the two ends of the difference in the flip start where the middle ended
+    assert (max(map(len, near)) <= 2) is always
 
 
 @pytest.mark.parametrize("likelihood", [bgp.Step(), bgp.Probit(0.5, 0.1)], ids=["step", "flip"])
