@@ -22,6 +22,7 @@ from bayesgp_mf.likelihoods.below import quantiles
 from bayesgp_mf.reports.page import Table
 from bayesgp_mf.types import Array
 from validation.reporting.checks import Check, at_least, at_most
+from validation.sampling.arviz_calls import elpd
 from validation.studies.study import Findings, Study, Task
 
 SEED = 34
@@ -183,7 +184,7 @@ def measured(kind: str, number: int) -> dict[str, Any]:
         X_new = np.linspace(centre - half, centre + half, NEW)[:, None]
         new_facts = {"offset": np.zeros(NEW)} if "offset" in problem.facts else {}
         bgp.predict(idata, X_new, draws=False, **new_facts)
-        elpd = bgp.loo(idata)
+        pointwise = elpd(bgp.loo(idata)).pointwise
         said = bgp.diagnostics.quality(idata)
     of_cases, t = posterior.problem.likelihood, posterior.problem.t
 
@@ -204,7 +205,6 @@ def measured(kind: str, number: int) -> dict[str, Any]:
     everything = np.arange(len(t))
     plane = truth(everything)
     loo = [plane.log_evidence - truth(np.delete(everything, i)).log_evidence for i in everything]
-    pointwise = elpd["loo_i"] if "loo_i" in elpd else elpd["elpd_i"]
     found = {
         "evidence": (said.left_out, abs(said.log_evidence - plane.log_evidence)),
         "data": (said.probability_error, _largest(posterior, problem.X, plane, problem.facts.get("offset", 0.0))),
