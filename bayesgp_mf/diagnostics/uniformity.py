@@ -66,6 +66,11 @@ class UniformRanks:
         as_far = int(np.searchsorted(self._smallest, smallest * (1.0 + 1e-12), side="right"))
         return (as_far + 1.0) / (SIMULATIONS + 1.0)
 
+    def spread(self, ranks: ArrayLike) -> float:
+        """Return the mean squared deviation of ranks from their middle, relative to that of uniform ones."""
+        share = (np.asarray(ranks) + 0.5) / (self.draws + 1.0)
+        return float(np.mean((share - 0.5) ** 2) * 12.0 / (1.0 - (self.draws + 1.0) ** -2))
+
     def excess(self, ranks: ArrayLike) -> Array:
         """Return the distribution function of ranks ``(count,)`` less that of uniform ones, ``(draws,)``."""
         return self._found(ranks) / self.count - self.levels

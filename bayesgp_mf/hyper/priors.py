@@ -96,8 +96,8 @@ class Exponential:
     Parameters
     ----------
     rate : float or tuple of float
-        Above zero, in units of 1 / theta^q; a tuple has that of each entry of a vector parameter. `below` and `above`
-        find it from a tail probability.
+        Above zero, in units of 1 / theta^q; a tuple has that of each entry of a vector parameter. That with
+        P(theta^q > u) = a is -log(a) / u.
     power : float
         q, not zero.
 
@@ -171,10 +171,15 @@ def quantiles(prior: Prior, levels: Array, start: Array, lower: Array, upper: Ar
     return np.array([np.interp(levels[:, k], below[:, k] / below[-1, k], x[:, k]) for k in entries]).T
 
 
+STORED: dict[str, Any] = {kind.__name__: kind for kind in (LogNormal, Exponential)}
+"""The priors that a container can hold all of."""
+
+
 def describe(prior: Prior) -> dict[str, Any]:
     """Return what is said of a prior as JSON: all of it, or what it prints as."""
-    if isinstance(prior, LogNormal | Exponential):
-        return {"prior": type(prior).__name__, **asdict(prior)}
+    if type(prior) in STORED.values():
+        either: Any = prior
+        return {"prior": type(prior).__name__, **asdict(either)}
     return {"program": repr(prior)}
 
 
@@ -182,9 +187,8 @@ def from_description(stated: Mapping[str, Any]) -> Prior | None:
     """Return the prior of which `describe` said so; None of one that it cannot say all of."""
     if "program" in stated:
         return None
-    made: dict[str, Any] = {"LogNormal": LogNormal, "Exponential": Exponential}
     given = {name: tuple(value) if isinstance(value, list) else value for name, value in stated.items()}
-    prior: Prior = made[str(given.pop("prior"))](**given)
+    prior: Prior = STORED[str(given.pop("prior"))](**given)
     return prior
 
 

@@ -230,10 +230,14 @@ class Calibration:
         """How many data sets were fitted."""
         return len(next(iter(self.ranks.values())))
 
+    @property
+    def _uniform(self) -> UniformRanks:
+        return UniformRanks(self.replicas, self.draws)
+
     @cached_property
     def p_values(self) -> dict[str, float]:
         """The chance that uniform ranks are somewhere as far off as these, by quantity."""
-        uniform = UniformRanks(self.replicas, self.draws)
+        uniform = self._uniform
         return {name: uniform.p_value(ranks) for name, ranks in self.ranks.items()}
 
     @property
@@ -249,13 +253,11 @@ class Calibration:
         nothing is off, and their spread, the variance relative to that of uniform ranks: above 1 the method is too
         sure.
         """
-        shares = {name: (ranks + 0.5) / (self.draws + 1.0) for name, ranks in self.ranks.items()}
-        whole = 1.0 - (self.draws + 1.0) ** -2
         return pd.DataFrame(
             {
                 "chance": self.p_values,
-                "mean": {name: float(np.mean(share)) for name, share in shares.items()},
-                "spread": {name: float(np.mean((share - 0.5) ** 2)) * 12.0 / whole for name, share in shares.items()},
+                "mean": {name: float(np.mean(ranks + 0.5)) / (self.draws + 1.0) for name, ranks in self.ranks.items()},
+                "spread": {name: self._uniform.spread(ranks) for name, ranks in self.ranks.items()},
             }
         )
 

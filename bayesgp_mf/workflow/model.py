@@ -101,12 +101,20 @@ class Generative:
 
     def latent(self, kernel: Kernel, count: int, rng: np.random.Generator) -> Array:
         """Draw latent values ``(count, n)``, or ``(count, n, C)``, from the process of a kernel."""
-        check_memory(len(self.X))
-        grams, n_classes = kernel.gram(self.X), self.likelihood.n_classes
-        roots = [psd_root(np.asfortranarray(gram)) for gram in (grams if grams.ndim == 3 else [grams])]
+        roots = self._own_roots if kernel is self.kernel else self._roots(kernel)
+        n_classes = self.likelihood.n_classes
         each = roots * (n_classes or 1) if len(roots) == 1 else roots
         drawn = [rng.standard_normal((count, root.shape[1])) @ root.T for root in each]
         return drawn[0] if n_classes is None else np.stack(drawn, axis=-1)
+
+    @cached_property
+    def _own_roots(self) -> list[Array]:  # of a kernel that is not random, of which many data sets are drawn
+        return self._roots(self.kernel)
+
+    def _roots(self, kernel: Kernel) -> list[Array]:
+        check_memory(len(self.X))
+        grams = kernel.gram(self.X)
+        return [psd_root(np.asfortranarray(gram)) for gram in (grams if grams.ndim == 3 else [grams])]
 
     def draw(self, models: list[Model], rng: np.random.Generator) -> tuple[Array, NDArray[Any]]:
         """Draw latent values ``(k, n)``, or ``(k, n, C)``, and targets ``(k, n)``, one of each for each model."""

@@ -111,7 +111,7 @@ def conclude(results: Mapping[str, Any]) -> Findings:
         for name, bound, chance in (("TAP", at_least, SMALLEST), ("control", at_most, LARGEST))
         for q, noun in QUANTITIES.items()
     ]
-    spread = {likelihood: _spread(found[likelihood]["TAP"]["mean_f"], uniform) for likelihood in LIKELIHOODS}
+    spread = {likelihood: uniform.spread(found[likelihood]["TAP"]["mean_f"]) for likelihood in LIKELIHOODS}
     error = np.sqrt(0.8 / uniform.count)  # the relative variance of a squared uniform deviation is 4/5
     blocks: list[Block] = [
         f"{uniform.count} times, latent values of {CASES} cases are drawn from the prior (Matérn 3/2, length scale 1, "
@@ -158,15 +158,9 @@ def _name(likelihood: str, block: int) -> str:
     return f"{likelihood}, replications {BLOCK * block + 1} to {BLOCK * (block + 1)}"
 
 
-def _spread(found: Array, uniform: UniformRanks) -> float:
-    """Return the mean squared deviation of ranks from their middle, relative to that of uniform ones."""
-    share = (found + 0.5) / (uniform.draws + 1.0)
-    return float(np.mean((share - 0.5) ** 2) * 12.0 / (1.0 - (uniform.draws + 1.0) ** -2))
-
-
 def _cells(chance: float, uniform: UniformRanks, found: Array) -> tuple[str, str, str]:
     mean = float(np.mean(found + 0.5)) / (uniform.draws + 1.0)
-    return f"{chance:.4f}", f"{mean:.3f}", f"{_spread(found, uniform):.3f}"
+    return f"{chance:.4f}", f"{mean:.3f}", f"{uniform.spread(found):.3f}"
 
 
 def _panel(name: str, found: Mapping[str, Array], uniform: UniformRanks) -> tuple[Any, str]:
