@@ -87,7 +87,9 @@ def draw_latent(posterior: Process, X_new: Array, node: NDArray[np.intp], rng: n
         return f.reshape(*node.shape, *f.shape[1:])
     f = np.empty((*node.shape, X_new.shape[0], *posterior.problem.latent_shape[1:]))
     for k, part in enumerate(posterior.parts):
-        f[node == k] = part.draw_at(X_new, int(np.count_nonzero(node == k)), rng)
+        here = node == k
+        if here.any():
+            f[here] = part.draw_at(X_new, int(np.count_nonzero(here)), rng)
     return f
 
 

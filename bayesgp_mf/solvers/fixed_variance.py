@@ -17,14 +17,23 @@ With S = sqrt(-g''), the step solves
 .. math:: (I - S \Lambda S + S K S)\, y = -S [(K - \Lambda)\alpha - m], \qquad \delta\alpha = S y,
 
 by conjugate gradients, which need products with K only, and by a Cholesky factor where they would cost more than one.
+
+For other likelihoods Phi is not convex. Where the slopes g' are bounded, as those of Student's t, there is a solution
+all the same, by Brouwer's theorem, and Newton's method for the equations themselves, F = (K - Lambda) g'(m) - m = 0,
+
+.. math:: (I - (K - \Lambda)\, \mathrm{diag}(g''))\, \delta m = F,
+
+with steps that are shortened until :math:`|F|^2` falls, finds it as a rule: it may end at a minimum of that which is none of
+its zeros. Where sites are mixed instead (`solvers.driver`), they often circle around it.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
-from scipy.sparse.linalg import LinearOperator, cg
+from scipy.sparse.linalg import LinearOperator, cg, gmres
 
 from bayesgp_mf.errors import NotPositiveDefiniteError, Status
 from bayesgp_mf.inference.problem import Problem
@@ -56,21 +65,43 @@ class _Point(NamedTuple):
         return self.derivs.d1
 
 
+class _Fixed(NamedTuple):
+    """The equations."""
+
+    problem: Problem
+    variance: Array  # lambda
+    noise: float = 0.0  # that the likelihood has beside its own
+
+    def at(self, mean: Array) -> _Point:
+        """Return what follows from cavity means."""
+        derivs = self.problem.likelihood.log_partition(self.problem.t, mean, self.variance + self.noise)
+        alpha = derivs.d1
+        field = self.times(alpha)
+        parts = float(np.sum(derivs.value)), -float(alpha @ mean), 0.5 * float(alpha @ field)
+        return _Point(mean, derivs, field, sum(parts), sum(abs(part) for part in parts))
+
+    def times(self, weights: Array) -> Array:
+        """Return (K - Lambda) times weights."""
+        return np.asarray(self.problem.matrix @ weights - self.variance * weights)
+
+
 def solve_at_fixed_variance(
-    problem: Problem, variance: Array, control: Control, start: Array | None = None
+    problem: Problem, variance: Array, control: Control, start: Array | None = None, noise: float = 0.0
 ) -> tuple[SiteState | None, Info]:
-    """Return the solution of a log-concave problem as sites with their weights, and how it was reached.
+    """Return the solution of a problem as sites with their weights, and how it was reached.
 
     Parameters
     ----------
     problem : Problem
-        With a log-concave likelihood.
+        Of a likelihood that is not log-concave there may be several solutions; then this is one of them.
     variance : (n,) array
         The cavity variances lambda.
     control : Control
         Tolerance and largest number of Newton steps.
     start : (n,) array, optional
         Weights to start from; the default starts from cavity means of zero.
+    noise : float
+        Variance added to the cavities in the likelihood.
 
     Returns
     -------
@@ -79,13 +110,13 @@ def solve_at_fixed_variance(
     Info
         The residual is the largest change of alpha by the last step, in units of its size in the prior.
     """
-    before_data = _at(problem, variance, np.zeros(problem.n))
-    first = before_data
-    if start is not None:
-        first = _at(problem, variance, problem.matrix @ start - variance * start)
+    equations = _Fixed(problem, variance, noise)
+    before_data = equations.at(np.zeros(problem.n))
+    first = before_data if start is None else equations.at(equations.times(start))
+    step = _newton if problem.likelihood.log_concave else _newton_of_residual
     scale = 1.0 / np.where(before_data.alpha == 0, 1.0, np.abs(before_data.alpha))
     point, info = climb(
-        lambda at: _newton(problem, variance, scale, at),
+        lambda at: step(equations, scale, at),
         first,
         scale,
         control,
@@ -93,17 +124,8 @@ def solve_at_fixed_variance(
     )
     if info.status is not Status.CONVERGED:
         return None, info
-    return match(problem.likelihood, problem.t, Cavity(point.mean, variance), point.derivs)._replace(
-        alpha=point.alpha
-    ), info
-
-
-def _at(problem: Problem, variance: Array, mean: Array) -> _Point:
-    derivs = problem.likelihood.log_partition(problem.t, mean, variance)
-    alpha = derivs.d1
-    field = problem.matrix @ alpha - variance * alpha
-    parts = float(np.sum(derivs.value)), -float(alpha @ mean), 0.5 * float(alpha @ field)
-    return _Point(mean, derivs, field, sum(parts), sum(abs(part) for part in parts))
+    sites = match(problem.likelihood, problem.t, Cavity(point.mean, variance), point.derivs, noise)
+    return sites._replace(alpha=point.alpha), info
 
 
 def _decrement(point: _Point, variance: Array) -> float:
@@ -116,23 +138,24 @@ def _decrement(point: _Point, variance: Array) -> float:
     if np.any((tilted <= 0) & (variance > 0)):
         return float("inf")  # beyond the digits there are
     gradient = point.field - point.mean
-    return float(np.sqrt(np.sum(gradient**2 * -point.derivs.d2 / tilted)))
+    return float(np.sqrt(np.sum(gradient**2 * np.abs(point.derivs.d2) / tilted)))
 
 
-def _newton(problem: Problem, variance: Array, scale: Array, point: _Point) -> _Point | None:
+def _newton(equations: _Fixed, scale: Array, point: _Point) -> _Point | None:
     """Return the point after Newton's step, shortened until Phi falls enough, or None if it cannot."""
+    problem, variance, _ = equations
     root = np.sqrt(-point.derivs.d2)
     right = -root * (point.field - point.mean)
     y = None
     if not problem.matrix.factor_is_cheap:
         y = _by_products(problem.matrix, variance, root, right, min(_ROUGHEST, point.step))
-    moved = None if y is None else _downhill(problem, variance, point, root * y)
+    moved = None if y is None else _downhill(equations, point, root * y)
     if moved is None:  # K is so ill-conditioned that a rough solution leads nowhere
         try:
             y = problem.matrix.solve_scaled(root, 1.0 - root * variance * root, right)
         except NotPositiveDefiniteError:  # which is rounding: alpha is far out, as where Phi has no lower bound
             return None
-        moved = _downhill(problem, variance, point, root * y)
+        moved = _downhill(equations, point, root * y)
     if moved is None:
         return None
     return moved._replace(step=largest_change(scale, point.alpha, moved.alpha))
@@ -151,16 +174,41 @@ def _by_products(gram: Matrix, variance: Array, root: Array, right: Array, accur
     return None if failed else np.asarray(y)
 
 
-def _downhill(problem: Problem, variance: Array, point: _Point, change_of_alpha: Array) -> _Point | None:
+def _downhill(equations: _Fixed, point: _Point, change_of_alpha: Array) -> _Point | None:
     """Return the point along a step, shortened until Phi falls enough, or None if it never does."""
     gradient = point.field - point.mean
-    # of m: to where the equation is linearised
-    direction = gradient + problem.matrix @ change_of_alpha - variance * change_of_alpha
+    direction = gradient + equations.times(change_of_alpha)  # of m: to where the equation is linearised
     slope = float(gradient @ change_of_alpha)  # never positive, however roughly the equations were solved
+    return _along(equations, point, direction, -slope, point.terms, lambda there: point.value - there.value)
 
+
+def _newton_of_residual(equations: _Fixed, scale: Array, point: _Point) -> _Point | None:
+    """Return the point after Newton's step, shortened until |F|^2 falls enough, or None if it cannot."""
+    residual = point.field - point.mean
+    n, square = residual.size, float(residual @ residual)
+
+    def multiply(change: Array) -> Array:
+        return np.asarray(change - equations.times(point.derivs.d2 * change))
+
+    operator, most = (
+        LinearOperator((n, n), matvec=multiply, dtype=np.float64),
+        max(_FEW_PRODUCTS, n // _PRODUCTS_IN_A_FACTOR),
+    )
+    direction, _ = gmres(operator, residual, rtol=min(_ROUGHEST, point.step), restart=most, maxiter=1)
+
+    def rise(there: _Point) -> float:
+        return 0.5 * (square - float(np.sum((there.field - there.mean) ** 2)))
+
+    moved = _along(equations, point, direction, float(residual @ multiply(direction)), square, rise)
+    return None if moved is None else moved._replace(step=largest_change(scale, point.alpha, moved.alpha))
+
+
+def _along(
+    equations: _Fixed, point: _Point, direction: Array, slope: float, terms: float, rise: Callable[[_Point], float]
+) -> _Point | None:
     def at(fraction: float) -> tuple[_Point, float]:
-        with np.errstate(all="ignore"):  # far out Phi may overflow: then the step is too long
-            there = _at(problem, variance, point.mean + fraction * direction)
-        return there, point.value - there.value  # of -Phi, which rises
+        with np.errstate(all="ignore"):  # far out what is to rise may overflow: then the step is too long
+            there = equations.at(point.mean + fraction * direction)
+            return there, rise(there)
 
-    return first_that_rises(at, -slope, point.terms, _SMALLEST_FRACTION)
+    return first_that_rises(at, slope, terms, _SMALLEST_FRACTION)

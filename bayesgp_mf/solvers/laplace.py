@@ -293,7 +293,7 @@ class _Hill(NamedTuple):
             return correction.weights(residual), correction
         except NotPositiveDefiniteError:
             # between the summits of a likelihood that is not log-concave; this direction still leads up
-            correction = self.problem.matrix.sites(np.maximum(-derivs.d2, 0.0))
+            correction = self.problem.matrix.sites(np.abs(derivs.d2))
         try:
             return correction.weights(residual), correction
         except NotPositiveDefiniteError as error:

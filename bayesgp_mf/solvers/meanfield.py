@@ -211,10 +211,15 @@ class MeanField:
         if control.scheme == "paper":
             return paper_scheme(rule, problem, control)
         variance = rule.fixed_variance
-        if variance is not None and problem.likelihood.log_concave:
-            found, info = solve_at_fixed_variance(problem, variance, control, None if start is None else start.alpha)
-            if found is not None:
-                return found, info
+        if variance is not None:
+            alpha = None if start is None else start.alpha
+            for noise in [] if alpha is not None or problem.likelihood.log_concave else _noises(problem):
+                nearer, _ = solve_at_fixed_variance(problem, variance, replace(control, tolerance=ROUGH), alpha, noise)
+                alpha = alpha if nearer is None else nearer.alpha
+            for first in [None] if alpha is None else [alpha, None]:
+                found, info = solve_at_fixed_variance(problem, variance, control, first)
+                if found is not None:
+                    return found, info
         if start is not None:
             state, steps = self._in_single_precision(equations, control, sites_of(start, problem))
             state, info = equations.iterate(state, control, steps)
@@ -255,8 +260,7 @@ class MeanField:
             state, steps = self.init(problem), info.n_iterations
         # where there are several solutions, the one that grows out of a noisier model is the simplest; where
         # the only one is far away, the noisier models are steps on the way
-        levels = [(level * float(np.mean(problem.matrix.diagonal())), ROUGH) for level in ANNEALING]
-        for noise, tolerance in [*levels, (0.0, control.tolerance)]:
+        for noise, tolerance in [*((noise, ROUGH) for noise in _noises(problem)), (0.0, control.tolerance)]:
             nearer, info = equations.iterate(state, replace(control, tolerance=tolerance), steps, noise)
             steps = info.n_iterations
             if info.status is Status.CONVERGED or noise == 0.0:
@@ -302,6 +306,11 @@ class MeanField:
     def leave_one_out(self, problem: Problem, solution: Solution) -> LeaveOneOut:
         """Return the leave-one-out predictions by linear response; for TAP they are its own cavities."""
         return linear_response(problem, solution)
+
+
+def _noises(problem: Problem) -> list[float]:
+    """Return the extra latent noise of the models on the way to one whose likelihood is not log-concave."""
+    return [level * float(np.mean(problem.matrix.diagonal())) for level in ANNEALING]
 
 
 class _Equations:

@@ -51,7 +51,7 @@ COUNTS = {"poisson", "negative binomial", "binomial", "binomial, trials of each"
 KERNELS: dict[str, Callable[[], Any]] = {
     "rough": lambda: kernels.Matern32(1.0) + kernels.Bias(),
     "a length scale of each": lambda: kernels.Matern52([1.0, 2.0], columns=["a", "b"]) + kernels.White(0.1),
-    "smooth": lambda: kernels.Gaussian(8.0, 4.0) + kernels.Bias(),
+    "smooth": lambda: kernels.Gaussian(16.0, 4.0) + kernels.Bias(),
     "linear": lambda: kernels.Linear() + kernels.Bias(),
     "groups": lambda: kernels.Matern32(1.0, columns=["a", "b"]) * kernels.Categorical(columns=["site"]),
     "groups beside": lambda: kernels.Matern12(1.0, columns=["a"]) + kernels.Categorical(columns=["site"]),

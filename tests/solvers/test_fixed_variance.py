@@ -13,6 +13,7 @@ from scipy.optimize import minimize
 import bayesgp_mf as bgp
 from bayesgp_mf.inference.assembly import kernel_entries
 from bayesgp_mf.likelihoods.by_case import by_case
+from bayesgp_mf.matrices.inducing import inducing_gram
 from bayesgp_mf.matrices.low_rank import pivoted_cholesky
 from bayesgp_mf.methods import METHODS
 from bayesgp_mf.solvers.driver import fixed_point
@@ -167,3 +168,32 @@ def test_a_plain_damped_iteration_of_alpha_agrees():
     alpha, info = fixed_point(partial(update, damping=0.1), np.zeros(problem.n), bgp.Control(tolerance=1e-11))
     assert info.status is bgp.Status.CONVERGED
     np.testing.assert_allclose(naive.solve(problem).alpha, alpha, atol=1e-8)
+
+
+def student_problem(scale: float, n: int = 30, seed: int = 0) -> bgp.Problem:
+    """Return a plane with outliers, of which a narrow likelihood believes a few."""
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((n, 2))
+    y = 1.5 * X[:, 0] - 0.5 * X[:, 1] + 0.3 * rng.standard_t(4, n)
+    return bgp.Problem(bgp.kernels.Gaussian(2.0, 4.0).gram(X) + 1e-3 * np.eye(n), y, bgp.StudentT(scale, 4.0))
+
+
+@pytest.mark.parametrize(("method", "scale"), [("naive", 0.1), ("naive", 0.03), ("variational", 0.03)])
+def test_equations_of_slopes_that_are_bounded_are_solved(method, scale):
+    """As they have a solution: m -> (K - Lambda) g'(m) takes all m into a box (Brouwer)."""
+    for seed in range(3):
+        problem = student_problem(scale, seed=seed)
+        solution = METHODS[method].solve(problem)
+        variance = solution.cavity.variance
+        mean = problem.gram @ solution.alpha - variance * solution.alpha
+        alpha = problem.likelihood.log_partition(problem.t, mean, variance).d1
+        np.testing.assert_allclose(solution.alpha, alpha, rtol=1e-6, atol=1e-6)
+
+
+def test_the_solution_on_inducing_inputs_is_that_on_their_matrix():
+    dense = student_problem(0.1)
+    X = np.random.default_rng(3).standard_normal((dense.n, 2))
+    gram = inducing_gram(bgp.kernels.Gaussian(2.0, 4.0), X, X[:6], keep_root=True)
+    found, expected = (naive.solve(bgp.Problem(each, dense.t, dense.likelihood)) for each in (gram, gram.dense()))
+    np.testing.assert_allclose(found.alpha, expected.alpha, atol=1e-6)
+    np.testing.assert_allclose(found.evidence.value, expected.evidence.value, rtol=1e-8)

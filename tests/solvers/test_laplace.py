@@ -221,6 +221,19 @@ def test_contradicting_labels_and_far_tails():
     np.testing.assert_allclose(1e4 * sure.alpha.sum(), np.log(1000.0), atol=0.05)
 
 
+@pytest.mark.parametrize("scale", [0.1, 1e-2, 1e-3])
+def test_the_climb_is_short_where_most_of_the_targets_are_outliers(scale):
+    """Where a likelihood curves upwards, what it curves by says how long a step may be."""
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((30, 2))
+    y = 1.5 * X[:, 0] - 0.5 * X[:, 1] + 0.3 * rng.standard_t(4, 30)
+    problem = bgp.Problem(bgp.kernels.Matern32(1.0).gram(X) + 0.1 * np.eye(30), y, bgp.StudentT(scale, 4.0))
+    solution = laplace.solve(problem)
+    slope = problem.likelihood.log_prob(y, problem.gram @ solution.alpha).d1
+    np.testing.assert_allclose(solution.alpha, slope, rtol=1e-5, atol=1e-5)
+    assert solution.info.n_iterations < 60
+
+
 def test_steps_by_hand_climb_to_the_same_mode():
     problem = make_problem(bgp.Probit(0.01), n=20, scale=50.0)
     solution = laplace.solve(problem)
