@@ -129,13 +129,15 @@ class Quadrature(Likelihood):
     def log_prob(self, t: Array, f: Array) -> Derivs:
         """Return log p(t|f) in nats, and its derivatives in f by central differences; ``t`` and ``f`` broadcast.
 
+        Where log p is -inf within three steps of ``f`` there are no derivatives: they are NaN.
+
         Raises
         ------
         ValueError
-            If the function returned NaN, +inf, a wrong shape, or -inf within three steps of ``f``.
+            If the function returned NaN, +inf or a wrong shape.
         """
         t, f = np.broadcast_arrays(np.asarray(t, dtype=np.float64), np.asarray(f, dtype=np.float64))
-        parts = _differences(self.log_density, t.ravel(), f.ravel(), self.step)
+        parts = _differences(self.log_density, t.ravel(), f.ravel(), self.step, needed=False)
         return Derivs(*(part.reshape(f.shape) for part in parts))
 
     def log_partition(self, t: Array, mean: Array, variance: Array) -> Derivs:
@@ -271,18 +273,24 @@ def _evaluate(function: _Density, t: Array, f: Array) -> Array:
     return values.reshape(f.shape)
 
 
-def _differences(function: _Density, t: Array, f: Array, step: float) -> tuple[Array, Array, Array]:
-    """Return log p and its first two central differences in f, ``(k,)`` each."""
+def _differences(
+    function: _Density, t: Array, f: Array, step: float, *, needed: bool = True
+) -> tuple[Array, Array, Array]:
+    """Return log p and its first two central differences in f, ``(k,)`` each.
+
+    Where there are none that is an error, or, if they are not ``needed``, they are NaN.
+    """
     values = _evaluate(function, t, f[:, None] + step * _STENCIL)
     bad = ~np.isfinite(values).all(axis=1)
-    if bad.any():
+    if needed and bad.any():
         first = int(np.argmax(bad))
         raise ValueError(
             f"log_density has no derivative at t = {t[first]:g}, f = {f[first]:g}: it is -inf within "
             f"{3 * step:g} of it. Use a smaller Quadrature(step=...), or a density that is positive everywhere."
         )
-    centred = values - values[:, 3:4]  # so that a large constant costs no digits
-    return values[:, 3], centred @ _FIRST / step, centred @ _SECOND / step**2
+    with np.errstate(invalid="ignore"):
+        centred = values - values[:, 3:4]  # so that a large constant costs no digits
+        return values[:, 3], centred @ _FIRST / step, centred @ _SECOND / step**2
 
 
 class _Tilted(NamedTuple):

@@ -23,8 +23,8 @@ all the same, by Brouwer's theorem, and Newton's method for the equations themse
 
 .. math:: (I - (K - \Lambda)\, \mathrm{diag}(g''))\, \delta m = F,
 
-with steps that are shortened until :math:`|F|^2` falls, finds it as a rule: it may end at a minimum of that which is none of
-its zeros. Where sites are mixed instead (`solvers.driver`), they often circle around it.
+with steps that are shortened until :math:`|F|^2` falls, finds it as a rule: it may end at a minimum of that which is
+none of its zeros. Where sites are mixed instead (`solvers.driver`), they often circle around it.
 """
 
 from __future__ import annotations

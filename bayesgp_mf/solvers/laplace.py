@@ -113,9 +113,15 @@ class Laplace:
         Raises
         ------
         UndefinedQuantityError
-            If the likelihood has no curvature, so that there is no Laplace approximation.
+            If the likelihood has no curvature, so that there is no Laplace approximation, or no derivative at zero.
         """
-        return state_at(self.hill(problem), np.zeros(problem.latent_shape))
+        state = state_at(self.hill(problem), np.zeros(problem.latent_shape))
+        if not np.all(np.isfinite(state.derivs.d1)):
+            raise UndefinedQuantityError(
+                f"method 'laplace' starts at f = 0, where {problem.likelihood.display_name} has no derivative: the "
+                "probability of a target is zero there, or beside it. Use method='tap', or a density that is positive."
+            )
+        return state
 
     def hill(self, problem: Problem) -> Hill:
         """Return the log posterior, to be climbed; UndefinedQuantityError if the likelihood has no curvature."""

@@ -276,6 +276,17 @@ def test_an_average_that_ends_with_a_single_node_is_read_back():
     np.testing.assert_allclose(bgp.posterior(idata).mean_at_training, fit["latent_mean"].values, atol=1e-9)
 
 
+def test_new_cases_are_drawn_where_no_draw_is_of_some_node():
+    """One draw is of one node; exact draws of none are not asked of the others."""
+    X, y = np.linspace(-2.0, 2.0, 4)[:, None], np.array([0, 0, 1, 1])
+    kernel, hyper = bgp.kernels.Matern32(1.0), bgp.hyper.Integrate(starts=1, points=3)
+    options = {"fixed": ["variance"], "priors": {"lengthscale": bgp.hyper.LogNormal(0.0, 0.5)}, "random_seed": 0}
+    idata = bgp.fit(X, y, kernel, bgp.Probit(), method="exact", hyper=hyper, draws=1, chains=1, **options)
+    assert get_group(idata, "fit").sizes["node"] > 1
+    bgp.predict(idata, X + 0.5, random_seed=1)
+    assert np.all(np.isfinite(get_group(idata, "predictions")["f"].values))
+
+
 def test_a_likelihood_with_the_required_members_alone_is_fitted_and_asked_for(tmp_path):
     class Seven(bgp.likelihoods.Likelihood):
         """Probit, without a word on how it is saved."""

@@ -13,6 +13,7 @@ from scipy.stats import t as student_t
 import bayesgp_mf as bgp
 from bayesgp_mf.errors import UndefinedQuantityError
 from bayesgp_mf.likelihoods import Gaussian, Likelihood, Logit, Probit, Quadrature, Step, from_dict
+from bayesgp_mf.likelihoods.by_case import by_case
 
 
 def poisson(t, f):
@@ -234,8 +235,22 @@ def test_what_is_not_defined_is_an_error():
         real.sample(np.zeros(1), np.random.default_rng(0))
     with pytest.raises(ValueError, match="unknown likelihood 'Quadrature'"):
         from_dict(Quadrature(lambda t, f: -f).to_dict())
+    edge = Quadrature(lambda t, f: np.where(t * f > 0, 0.0, -np.inf))
     with pytest.raises(ValueError, match="no derivative at t = 1, f = 0"):
-        Quadrature(lambda t, f: np.where(t * f > 0, 0.0, -np.inf)).log_prob(np.ones(1), np.zeros(1))
+        edge.log_partition(np.ones(1), np.zeros(1), np.zeros(1))
+    value, *slopes = edge.log_prob(np.ones(2), np.array([0.0, 1e-3]))
+    np.testing.assert_array_equal(value, [-np.inf, 0.0])
+    assert np.all(np.isnan(slopes))
+    with pytest.raises(UndefinedQuantityError, match="'laplace' starts at f = 0, where Quadrature has no derivative"):
+        bgp.solve(np.eye(1), np.ones(1), edge, method="laplace")
     short = Quadrature(poisson, "real", sampler=lambda f, rng: np.zeros(3))
     with pytest.raises(ValueError, match=r"must return shape \(2,\), the shape of f, got \(3,\)"):
         short.sample(np.zeros(2), np.random.default_rng(0))
+
+
+def test_a_power_of_a_density_that_overflows_far_out_is_that_of_counts():
+    """At prior variances that a search may try, exp(f) overflows within what is integrated: p is zero there."""
+    t, mean, variance, weights = np.array([6.0, 0.0]), np.zeros(2), np.full(2, 2e4), np.array([0.4, 1.3])
+    own, known = (by_case(each, weights=weights) for each in (Quadrature(poisson, "real"), bgp.Poisson()))
+    found, expected = (each.log_partition(t, mean, variance) for each in (own, known))
+    np.testing.assert_allclose(found, expected, rtol=1e-8)
