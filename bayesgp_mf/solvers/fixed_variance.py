@@ -115,13 +115,15 @@ def solve_at_fixed_variance(
     first = before_data if start is None else equations.at(equations.times(start))
     step = _newton if problem.likelihood.log_concave else _newton_of_residual
     scale = 1.0 / np.where(before_data.alpha == 0, 1.0, np.abs(before_data.alpha))
-    point, info = climb(
-        lambda at: step(equations, scale, at),
-        first,
-        scale,
-        control,
-        lambda before, after: _decrement(after, variance) <= control.tolerance,
-    )
+
+    def moved(at: _Point) -> _Point | None:
+        there = step(equations, at)
+        return None if there is None else there._replace(step=largest_change(scale, at.alpha, there.alpha))
+
+    def is_summit(_: _Point, after: _Point) -> bool:
+        return _decrement(after, variance) <= control.tolerance
+
+    point, info = climb(moved, first, scale, control, is_summit)
     if info.status is not Status.CONVERGED:
         return None, info
     sites = match(problem.likelihood, problem.t, Cavity(point.mean, variance), point.derivs, noise)
@@ -141,7 +143,7 @@ def _decrement(point: _Point, variance: Array) -> float:
     return float(np.sqrt(np.sum(gradient**2 * np.abs(point.derivs.d2) / tilted)))
 
 
-def _newton(equations: _Fixed, scale: Array, point: _Point) -> _Point | None:
+def _newton(equations: _Fixed, point: _Point) -> _Point | None:
     """Return the point after Newton's step, shortened until Phi falls enough, or None if it cannot."""
     problem, variance, _ = equations
     root = np.sqrt(-point.derivs.d2)
@@ -156,9 +158,7 @@ def _newton(equations: _Fixed, scale: Array, point: _Point) -> _Point | None:
         except NotPositiveDefiniteError:  # which is rounding: alpha is far out, as where Phi has no lower bound
             return None
         moved = _downhill(equations, point, root * y)
-    if moved is None:
-        return None
-    return moved._replace(step=largest_change(scale, point.alpha, moved.alpha))
+    return moved
 
 
 def _by_products(gram: Matrix, variance: Array, root: Array, right: Array, accuracy: float) -> Array | None:
@@ -182,7 +182,7 @@ def _downhill(equations: _Fixed, point: _Point, change_of_alpha: Array) -> _Poin
     return _along(equations, point, direction, -slope, point.terms, lambda there: point.value - there.value)
 
 
-def _newton_of_residual(equations: _Fixed, scale: Array, point: _Point) -> _Point | None:
+def _newton_of_residual(equations: _Fixed, point: _Point) -> _Point | None:
     """Return the point after Newton's step, shortened until |F|^2 falls enough, or None if it cannot."""
     residual = point.field - point.mean
     n, square = residual.size, float(residual @ residual)
@@ -190,17 +190,14 @@ def _newton_of_residual(equations: _Fixed, scale: Array, point: _Point) -> _Poin
     def multiply(change: Array) -> Array:
         return np.asarray(change - equations.times(point.derivs.d2 * change))
 
-    operator, most = (
-        LinearOperator((n, n), matvec=multiply, dtype=np.float64),
-        max(_FEW_PRODUCTS, n // _PRODUCTS_IN_A_FACTOR),
-    )
-    direction, _ = gmres(operator, residual, rtol=min(_ROUGHEST, point.step), restart=most, maxiter=1)
+    operator = LinearOperator((n, n), matvec=multiply, dtype=np.float64)
+    most, accuracy = max(_FEW_PRODUCTS, n // _PRODUCTS_IN_A_FACTOR), min(_ROUGHEST, point.step)
+    direction, _ = gmres(operator, residual, rtol=accuracy, restart=most, maxiter=1)
 
     def rise(there: _Point) -> float:
         return 0.5 * (square - float(np.sum((there.field - there.mean) ** 2)))
 
-    moved = _along(equations, point, direction, float(residual @ multiply(direction)), square, rise)
-    return None if moved is None else moved._replace(step=largest_change(scale, point.alpha, moved.alpha))
+    return _along(equations, point, direction, float(residual @ multiply(direction)), square, rise)
 
 
 def _along(
