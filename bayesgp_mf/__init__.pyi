@@ -43,6 +43,7 @@ from bayesgp_mf.likelihoods import Step as Step
 from bayesgp_mf.likelihoods import StudentT as StudentT
 from bayesgp_mf.methods import solve as solve
 from bayesgp_mf.processes.single import Posterior as Posterior
+from bayesgp_mf.pymc.validate import validate as validate
 from bayesgp_mf.reports.report import report as report
 from bayesgp_mf.workflow.calibrate import calibrate as calibrate
 from bayesgp_mf.workflow.prior import prior_predictive as prior_predictive

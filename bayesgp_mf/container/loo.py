@@ -187,6 +187,12 @@ def _elpd(
     return estimate
 
 
+def pointwise_of(estimate: LooEstimate) -> Array:
+    """Return the log predictive density ``(n,)`` of each case, by the name that the installed ArviZ has for it."""
+    either: Any = estimate
+    return np.asarray(either["loo_i" if arviz_major() < 1 else "elpd_i"].values)
+
+
 def pointwise_loo(fit: xr.Dataset) -> xr.DataArray:
     """Return the leave-one-out log density of each case, or raise an UndefinedQuantityError that says why none is."""
     if LOO_OMITTED in fit.attrs:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -12,8 +12,10 @@ from numpy.typing import NDArray
 
 from bayesgp_mf.container.groups import Container, get_group, group_names
 from bayesgp_mf.container.layout import SAMPLE_DIMS
+from bayesgp_mf.container.loo import is_of_draws, loo, pointwise_loo, pointwise_of
 from bayesgp_mf.container.read import has_random_kernels
 from bayesgp_mf.diagnostics.importance import FEWEST_IN_CHAIN, mean_and_error, quantile_and_error, sd_and_error
+from bayesgp_mf.hyper.pareto import largest_k, smooth
 from bayesgp_mf.types import Array
 
 LEVELS = (0.05, 0.5, 0.95)
@@ -21,7 +23,7 @@ LEVELS = (0.05, 0.5, 0.95)
 SHIFT, STRETCH, DISTANCE = 0.1, 0.1, 0.1
 """What counts as agreement: of means in posterior sds, of sds relative to each other, of W1 in posterior sds ..."""
 PROBABILITY, NATS = 0.02, 0.1
-"""... of predicted probabilities, and of log evidences."""
+"""... of predicted probabilities, and of log evidences and of log predictive densities of single cases."""
 ERRORS = 4.0
 """Monte-Carlo standard errors by which the worst of many cases may miss a tolerance before that says anything."""
 
@@ -83,7 +85,7 @@ class Agreement:
     Attributes
     ----------
     mean, sd : Compared
-        Of f at each training case, ``(n,)`` in latent units.
+        Of f at each training case, ``(n,)`` in latent units; of several classes ``(n, C)``, and so below.
     quantiles : Compared
         The 5, 50 and 95 % quantiles of f, ``(3, n)`` in latent units.
     w1, w1_error : (n,) array
@@ -91,9 +93,15 @@ class Agreement:
         a bound on its expected Monte-Carlo error. Draws of one and the same distribution have a distance of about
         that error, not of zero.
     probability : Compared or None
-        Predicted probability of class 1, ``(m,)``, or of ordered levels, ``(m, K)``, if both have predictions of it.
+        Predicted probability of class 1, ``(m,)``, or of ordered levels or several classes, ``(m, K)``, if both have
+        predictions of it.
     log_evidence : Compared or None
         ``(1,)`` in nats, if both have one.
+    leave_one_out : Compared or None
+        Log predictive density of each case given the others, ``(k,)`` in nats, if both have it: by `bgp.loo` of a fit,
+        by Pareto-smoothed importance sampling of draws.
+    left_out : (k,) array of int
+        The numbers of these cases: those whose importance weights have a k-hat that so many draws bear, of a fit all.
     obs_id : (n,) array or None
         Labels of the training cases, if one of the two has labels.
     """
@@ -106,6 +114,8 @@ class Agreement:
     probability: Compared | None
     log_evidence: Compared | None
     obs_id: NDArray[Any] | None = None
+    leave_one_out: Compared | None = None
+    left_out: NDArray[np.intp] = field(default_factory=lambda: np.empty(0, dtype=np.intp))
 
     @property
     def verdict(self) -> str:
@@ -116,7 +126,7 @@ class Agreement:
         return "agree" if all(gap.agrees for gap in gaps) else "open"
 
     def __str__(self) -> str:
-        gaps, n = list(self._gaps()), self.mean.first.size
+        gaps, n = list(self._gaps()), len(self.mean.first)
         largest = f"largest differences over {n} cases (± Monte-Carlo error): "
         match self.verdict:
             case "differ":
@@ -128,16 +138,21 @@ class Agreement:
         return f"Too few draws to tell whether they agree; {largest}{', '.join(named)}. Take more draws."
 
     def to_dataset(self) -> xr.Dataset:
-        """Return all numbers as a data set, with dimensions obs_id, quantile, predicted_id, and level where ordered."""
-        cases = ("obs_id",)
-        predicted = ("predicted_id", "level")[: 1 if self.probability is None else self.probability.first.ndim]
+        """Return all numbers as a data set, with dimensions obs_id, quantile, predicted_id, left_out_id.
+
+        Also level where targets are ordered, and class where there are several.
+        """
+        cases = ("obs_id", "class")[: self.mean.first.ndim]
+        level = "level" if len(cases) == 1 else "class"
+        predicted = ("predicted_id", level)[: 1 if self.probability is None else self.probability.first.ndim]
         variables: dict[str, Any] = {"w1": (cases, self.w1), "w1_error": (cases, self.w1_error)}
         parts = {
             "mean": (self.mean, cases),
             "sd": (self.sd, cases),
-            "quantile_value": (self.quantiles, ("quantile", "obs_id")),
+            "quantile_value": (self.quantiles, ("quantile", *cases)),
             "probability": (self.probability, predicted),
             "log_evidence": (self.log_evidence, ()),
+            "leave_one_out": (self.leave_one_out, ("left_out_id",)),
         }
         for name, (compared, dims) in parts.items():
             if compared is not None:
@@ -145,18 +160,27 @@ class Agreement:
                     values = getattr(compared, side)
                     variables[f"{name}_{side}"] = (dims, values if dims else values[0])
         coords = {"quantile": np.array(LEVELS), **({} if self.obs_id is None else {"obs_id": self.obs_id})}
+        coords |= {} if self.leave_one_out is None else {"left_out_id": self.left_out}
         return xr.Dataset(variables, coords, {"verdict": self.verdict, "summary": str(self)})
 
     def _gaps(self) -> Iterator[_Gap]:
         unit = self.sd.second
-        yield _Gap("mean", self.mean.difference / unit, self.mean.error / unit, SHIFT, " sd")
-        yield _Gap("sd", self.sd.difference / unit, self.sd.error / unit, STRETCH, " (relative)")
-        yield _Gap("Wasserstein distance", self.w1 / unit, self.w1_error / unit, DISTANCE, " sd")
+
+        def gap(noun: str, compared: Compared, allowed: float, in_words: str, unit: Array | float = 1.0) -> _Gap:
+            difference, error = (np.ravel(values / unit) for values in (compared.difference, compared.error))
+            return _Gap(noun, difference, error, allowed, in_words)
+
+        yield gap("mean", self.mean, SHIFT, " sd", unit)
+        yield gap("sd", self.sd, STRETCH, " (relative)", unit)
+        yield _Gap("Wasserstein distance", np.ravel(self.w1 / unit), np.ravel(self.w1_error / unit), DISTANCE, " sd")
         if self.probability is not None:
-            difference, error = self.probability.difference.ravel(), self.probability.error.ravel()
-            yield _Gap("probability", difference, error, PROBABILITY, "")
+            yield gap("probability", self.probability, PROBABILITY, "")
         if self.log_evidence is not None:
-            yield _Gap("log evidence", self.log_evidence.difference, self.log_evidence.error, NATS, " nats")
+            yield gap("log evidence", self.log_evidence, NATS, " nats")
+        if self.leave_one_out is not None and self.left_out.size:
+            few = len(self.mean.first) - self.left_out.size
+            but = f" (without {few} cases whose k-hat is too large)" if few else ""
+            yield gap(f"leave-one-out density{but}", self.leave_one_out, NATS, " nats")
 
 
 def agreement(first: Container, second: Container) -> Agreement:
@@ -178,7 +202,7 @@ def agreement(first: Container, second: Container) -> Agreement:
     Raises
     ------
     ValueError
-        If a container has no such draws, too few, or several classes; or if cases, labels or predictions differ.
+        If a container has no such draws, or too few; or if cases, labels, classes or predictions differ.
 
     Notes
     -----
@@ -189,8 +213,8 @@ def agreement(first: Container, second: Container) -> Agreement:
     of the two distribution functions at x for as many independent draws as the effective ones.
 
     They agree if no difference, and no Monte-Carlo error, exceeds 0.1 posterior standard deviations (means, W1),
-    10 % (standard deviations), 0.02 (probabilities) or 0.1 nats (evidences), and differ if some difference does by more
-    than 4 Monte-Carlo errors.
+    10 % (standard deviations), 0.02 (probabilities) or 0.1 nats (evidences; leave-one-out densities of each case), and
+    differ if some difference does by more than 4 Monte-Carlo errors.
 
     Examples
     --------
@@ -205,11 +229,13 @@ def agreement(first: Container, second: Container) -> Agreement:
     """
     both = (first, second)
     draws = _draws("first", first), _draws("second", second)
-    if draws[0].sizes["obs_id"] != draws[1].sizes["obs_id"]:
-        raise ValueError(
-            f"first has {draws[0].sizes['obs_id']} cases and second {draws[1].sizes['obs_id']}: they are not fits of "
-            "the same data."
-        )
+    shapes = [_group(each, "posterior")["f"].shape[2:] for each in both]
+    if shapes[0] != shapes[1]:
+        named = [
+            " and ".join(f"{k} {what}" for k, what in zip(shape, ("cases", "classes"), strict=False))
+            for shape in shapes
+        ]
+        raise ValueError(f"first has {named[0]} and second {named[1]}: they are not fits of the same data.")
     labels = [each for each in map(_labels, both) if each is not None]
     if len(labels) == 2 and not np.array_equal(labels[0], labels[1]):
         raise ValueError(
@@ -222,15 +248,22 @@ def agreement(first: Container, second: Container) -> Agreement:
     moments = [_moments(idata, f) for idata, f in zip(both, draws, strict=True)]
     quantiles = np.array([[quantile_and_error(f, p) for p in LEVELS] for f in draws])  # (2, levels, 2, n)
     w1, w1_error = _wasserstein(*draws)
+    left_out, leave_one_out = _leave_one_out(both)
+
+    def of_cases(*given: Array) -> Compared:
+        return Compared(*(values.reshape(*values.shape[:-1], *shapes[0]) for values in given))
+
     found = Agreement(
-        mean=Compared(*moments[0][:2], *moments[1][:2]),
-        sd=Compared(*moments[0][2:], *moments[1][2:]),
-        quantiles=Compared(*quantiles[0].swapaxes(0, 1), *quantiles[1].swapaxes(0, 1)),
-        w1=w1,
-        w1_error=w1_error,
+        mean=of_cases(*moments[0][:2], *moments[1][:2]),
+        sd=of_cases(*moments[0][2:], *moments[1][2:]),
+        quantiles=of_cases(*quantiles[0].swapaxes(0, 1), *quantiles[1].swapaxes(0, 1)),
+        w1=w1.reshape(shapes[0]),
+        w1_error=w1_error.reshape(shapes[0]),
         probability=_compared(map(_probability, both)),
         log_evidence=_compared(map(_log_evidence, both)),
         obs_id=labels[0] if labels else None,
+        leave_one_out=leave_one_out,
+        left_out=left_out,
     )
     if not all(np.all(np.isfinite(variable.values)) for variable in found.to_dataset().data_vars.values()):
         raise ValueError("a number or its Monte-Carlo error is not finite: one of the containers is damaged.")
@@ -257,9 +290,7 @@ def _draws(name: str, idata: Container) -> xr.DataArray:
     if "f" not in posterior:
         raise ValueError(f"{name} has no draws of f in a group posterior (groups: {group_names(idata)}). {advice}")
     f = posterior["f"]
-    if f.ndim == 4 and "class" in f.dims:
-        raise ValueError(f"{name} is a fit of several classes, which agreement does not compare: f has {f.dims}.")
-    if f.ndim != 3 or f.dims[:2] != SAMPLE_DIMS:
+    if f.ndim != (4 if "class" in f.dims else 3) or f.dims[:2] != SAMPLE_DIMS:
         raise ValueError(f"f of {name} must have dimensions chain, draw and one for the cases, got {f.dims}. {advice}")
     if f.shape[1] < FEWEST_IN_CHAIN or not np.all(np.isfinite(f.values)) or np.any(np.ptp(f.values, axis=(0, 1)) == 0):
         raise ValueError(
@@ -267,7 +298,7 @@ def _draws(name: str, idata: Container) -> xr.DataArray:
             f"draws are all the same; it has {f.shape[0]} chains of {f.shape[1]} draws. Draw more, or leave out such "
             "cases."
         )
-    return xr.DataArray(f.values, dims=(*SAMPLE_DIMS, "obs_id"))
+    return xr.DataArray(f.values.reshape(*f.shape[:2], -1), dims=(*SAMPLE_DIMS, "obs_id"))
 
 
 def _moments(idata: Container, f: xr.DataArray) -> tuple[Array, Array, Array, Array]:
@@ -279,7 +310,7 @@ def _moments(idata: Container, f: xr.DataArray) -> tuple[Array, Array, Array, Ar
     gaussian = "latent_sd" in fit and fit.attrs.get("marginals", "gaussian") == "gaussian"
     if gaussian and not has_random_kernels(fit):
         none = np.zeros(f.sizes["obs_id"])
-        return fit["latent_mean"].values, none, fit["latent_sd"].values, none
+        return fit["latent_mean"].values.ravel(), none, fit["latent_sd"].values.ravel(), none
     mean, error, _ = mean_and_error(f)
     return mean, error, *sd_and_error(f)
 
@@ -328,3 +359,47 @@ def _compared(both: Iterable[tuple[Array, Array] | None]) -> Compared | None:
     if first[0].shape != second[0].shape:  # of probabilities
         raise ValueError(f"first has predictions for {sizes[0]} cases and second {sizes[1]}. Predict the same ones.")
     return Compared(*first, *second)
+
+
+def _leave_one_out(both: tuple[Container, Container]) -> tuple[NDArray[np.intp], Compared | None]:
+    """Return the cases ``(k,)`` of which both have a log predictive density given the others, and these."""
+    each = [_log_predictive(idata) for idata in both]
+    known = [found for found in each if found is not None]
+    if len(known) < 2:
+        return np.empty(0, dtype=np.intp), None
+    (rows,) = np.nonzero(np.all([np.isfinite(error) for _, error in known], axis=0))
+    return rows, Compared(*(values[rows] for found in known for values in found))
+
+
+def _log_predictive(idata: Container) -> tuple[Array, Array] | None:
+    """Return the log predictive density ``(n,)`` of each case given the others, and its error, where there is one.
+
+    The error is infinite where the importance weights of draws have a k-hat that so many do not bear.
+    """
+    fit, of_draws = _group(idata, "fit"), _group(idata, "log_likelihood")
+    if "loo_i" in fit or is_of_draws(idata):
+        try:
+            values = pointwise_of(loo(idata))
+        except ValueError:  # the container does not hold the kernel, the likelihood or the method
+            values = pointwise_loo(fit).values
+        return values, np.zeros(values.size)
+    if "bayesgp_mf_format" in fit.attrs:  # its draws are of the approximation
+        return None
+    f = _group(idata, "posterior")["f"]
+    usable = [each for each in of_draws.data_vars.values() if each.shape == f.shape[:3]]
+    if len(usable) != 1 or not np.all(np.isfinite(usable[0].values)):
+        return None
+    log_likelihood = usable[0].values.reshape(-1, f.shape[2])
+    found, terms = np.empty(f.shape[2]), np.empty(log_likelihood.shape)
+    bears = np.empty(f.shape[2], dtype=bool)
+    for i, own in enumerate(log_likelihood.T):
+        log_weights, k_hat = smooth(-own)
+        weights = np.exp(log_weights - log_weights.max())
+        weighted = weights * np.exp(own - own.max())
+        found[i] = own.max() + np.log(np.mean(weighted) / np.mean(weights))
+        terms[:, i] = weighted / np.mean(weighted) - weights / np.mean(
+            weights
+        )  # the slope of the logarithm of the ratio
+        bears[i] = k_hat <= largest_k(own.size)
+    error = mean_and_error(xr.DataArray(terms.reshape(*f.shape[:2], -1), dims=(*SAMPLE_DIMS, "obs_id")))[1]
+    return found, np.where(bears, error, np.inf)

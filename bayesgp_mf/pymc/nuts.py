@@ -10,7 +10,7 @@ import numbers
 import threading
 import time
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.util import find_spec
@@ -56,7 +56,7 @@ class LogTarget(FloatOp):
     starts from the prior. Each operation counts for itself, so that no two are equal, and a copy is the same one.
     """
 
-    def __init__(self, target: Target, advance: Advance) -> None:
+    def __init__(self, target: Any, advance: Advance) -> None:
         self.target, self.advance = target, advance
         self.n_evaluations = 0
         self.n_failures = 0
@@ -72,19 +72,22 @@ class LogTarget(FloatOp):
 
     def _results(self, *inputs: Array) -> Sequence[float | Array]:
         """Solve, and return the value and the gradient."""
-        (log_free,) = inputs
-        answer = None
-        try:
-            with np.errstate(all="ignore"):  # far out something may overflow; what comes of it is checked
-                answer = Objective(self.target, EvidenceScore(KNOWN))(log_free)
-        except (*FAILURES, MemoryError, LowRankError):  # the last two: a rougher kernel than that of the start
-            pass  # counted below
-        value, gradient = (-np.inf, np.zeros(log_free.shape)) if answer is None else answer
+        (x,) = inputs
+        answer = self._answer(x)
+        value, gradient = (-np.inf, np.zeros(x.shape)) if answer is None else answer
         with self._counting:
             self.n_evaluations += 1
             self.n_failures += answer is None
             self.advance(f"{self.n_evaluations} solutions, log target {value:.2f}")
         return value, gradient
+
+    def _answer(self, x: Array) -> tuple[float, Array] | None:
+        """Return the value and the gradient ``(p,)``; None where there is no solution, which is counted."""
+        try:
+            with np.errstate(all="ignore"):  # far out something may overflow; what comes of it is checked
+                return Objective(self.target, EvidenceScore(KNOWN))(x)
+        except (*FAILURES, MemoryError, LowRankError):  # the last two: a rougher kernel than that of the start
+            return None
 
     def pullback(self, inputs: Sequence[Variable], outputs: Sequence[Variable], cotangents: Sequence[Variable]) -> Any:
         """Return the derivative in the free logarithms, given that in the value."""
@@ -112,18 +115,19 @@ class Chains(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Sampling:
-    """How chains are run, with the options of `Nuts`."""
+    """How chains are run, with the options of `Nuts`; the target knows the bounds, and the operation its density."""
 
-    target: Target
+    target: Any
     start: Array  # of all chains, strictly within bounds
     draws: int
     tune: int
     target_accept: float
     nuts_sampler: SamplerName
+    operation: Callable[[Any, Advance], LogTarget] = LogTarget
 
     def run(self, seed: int, advance: Advance, *, chains: int = 1, cores: int = 1) -> Chains:
         """Run chains in this process; with nutpie ``cores`` of them at the same time, as threads."""
-        density = LogTarget(self.target, advance)
+        density = self.operation(self.target, advance)
         with (
             one_thread_if_small(self.target.t.size),
             _model(self.target, density, self.start),
@@ -223,7 +227,7 @@ def _together(parts: list[Chains]) -> Chains:
     return Chains(np.concatenate(draws), np.concatenate(diverging), np.concatenate(n_steps), *counts)
 
 
-def _model(target: Target, density: LogTarget, start: Array) -> pm.Model:
+def _model(target: Any, density: LogTarget, start: Array) -> pm.Model:
     """Return the model: logarithms that PyMC keeps within their bounds, if any, and one density for all of them."""
     bounded = np.isfinite(target.upper)  # with the lower one; Target has both or neither
     parts = []
@@ -379,12 +383,12 @@ class Nuts(Strategy):
         return min(self.chains, int(cpu_count()))
 
 
-def inside(target: Target) -> Array:
+def inside(target: Any) -> Array:
     """Return the start ``(p,)``, moved away from a bound it may lie on."""
     bounded = np.isfinite(target.upper)
     inset = np.zeros(target.start.size)
     inset[bounded] = INSET * (target.upper - target.lower)[bounded]
-    return np.clip(target.start, target.lower + inset, target.upper - inset)
+    return np.asarray(np.clip(target.start, target.lower + inset, target.upper - inset))
 
 
 def _log_target(objective: Objective, draws: Array, advance: Advance) -> Array:

@@ -16,13 +16,10 @@ References
 
 from __future__ import annotations
 
-import json
 import warnings
 from collections.abc import Callable, Collection, Mapping
-from contextlib import closing
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from pathlib import Path
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -39,10 +36,9 @@ from bayesgp_mf.container.stored import (
     describe_likelihood,
     describe_method,
     describe_priors,
-    refused_as,
 )
 from bayesgp_mf.diagnostics.uniformity import UniformRanks
-from bayesgp_mf.errors import ConvergenceError, InconsistentDataError, NotPositiveDefiniteError, Status, warn
+from bayesgp_mf.errors import ConvergenceError, InconsistentDataError, NotPositiveDefiniteError, Status
 from bayesgp_mf.files import as_path
 from bayesgp_mf.fitting import Seed
 from bayesgp_mf.hyper import HyperName, Prior, Strategy, Target, get_strategy
@@ -58,13 +54,12 @@ from bayesgp_mf.kernels import Kernel
 from bayesgp_mf.likelihoods import Likelihood, Probit
 from bayesgp_mf.matrices.blas import one_thread_if_small
 from bayesgp_mf.methods import MethodName, get_method
-from bayesgp_mf.parallel import backend
 from bayesgp_mf.processes.process import Tuned
 from bayesgp_mf.processes.several_classes import make_process
-from bayesgp_mf.progress import progress_bar
 from bayesgp_mf.seeds import as_generator
 from bayesgp_mf.tuning import tune
 from bayesgp_mf.types import Array
+from bayesgp_mf.workflow.log import Log, done_of
 from bayesgp_mf.workflow.model import Generative, generative
 
 LEVEL = 0.01
@@ -175,29 +170,13 @@ def calibrate(
         if not callable(quantity):
             raise ValueError(f"quantities[{name!r}] must be a function of f and y, got {quantity!r}.")
     entropy = int(as_generator(random_seed).integers(2**62))
-    log = (
-        None if path is None else _Log.at(as_path("path", path), _stated(model, source, solver, strategy, named, draws))
-    )
+    stated = _stated(model, source, solver, strategy, named, draws)
+    log = None if path is None else Log.at(as_path("path", path), stated, "calibrate", "replicas")
     if log is not None:
         entropy = log.begin(entropy, known=random_seed is not None)
-    done: dict[int, dict[str, int] | None] = {} if log is None else log.done
     task = _Task(model, source, solver, strategy, named, int(draws), entropy)
-    missing = [k for k in range(int(replicas)) if k not in done]
-    try:
-        with (
-            progress_bar("calibrating", total=len(missing), enabled=progress) as advance,
-            closing(backend(int(processes), client).map(_ranks, missing, task, ordered=True)) as found,
-        ):
-            for k, ranks in zip(missing, found, strict=True):
-                done[k] = ranks
-                if log is not None:
-                    log.add(k, ranks)
-                advance(f"{len(done)} of {replicas}")
-    except KeyboardInterrupt:
-        if not any(done.values()):
-            raise
-        warn(f"Ctrl-C: {len(done)} of {replicas} replicas are done, and what follows is of these.")
-    return _calibration(task, [done[k] for k in sorted(done) if k < replicas])
+    how = {"processes": int(processes), "client": client, "progress": progress}
+    return _calibration(task, done_of(_ranks, task, int(replicas), log, parts="replicas", title="calibrating", **how))
 
 
 @dataclass(frozen=True, eq=False)
@@ -462,57 +441,3 @@ def _stated(
         "quantities": sorted(quantities),
         "draws": int(draws),
     }
-
-
-@dataclass(eq=False)
-class _Log:
-    """A file with a line for the call and one for each replica that is done."""
-
-    path: Path
-    stated: dict[str, Any]
-    entropy: int | None = None
-    done: dict[int, dict[str, int] | None] = field(default_factory=dict)
-
-    @classmethod
-    def at(cls, path: Path, stated: dict[str, Any]) -> _Log:
-        """Read what is there; a last line that is not whole, as of a process that was killed, is dropped."""
-        made = cls(path, json.loads(json.dumps(stated)))
-        if not path.exists() or not path.stat().st_size:
-            return made
-        with refused_as(f"path {str(path)!r} is no file of bgp.calibrate, or damaged: {{}}. Give another name."):
-            first, *lines = path.read_text(encoding="utf-8").split("\n")
-            header = json.loads(first)
-            made.entropy, there = int(header["entropy"]), dict(header["call"])
-            for line in lines[:-1]:
-                replica, ranks = json.loads(line)
-                made.done[int(replica)] = ranks
-        if there != made.stated:
-            other = [name for name in made.stated if there.get(name) != made.stated[name]]
-            raise ValueError(
-                f"path {str(path)!r} has replicas of another call, which differs in {', '.join(other)}. Give another "
-                "name, or remove the file."
-            )
-        if lines[-1]:
-            whole_lines = "\n".join([first, *lines[:-1], ""])
-            path.write_text(whole_lines, encoding="utf-8")
-        return made
-
-    def begin(self, entropy: int, *, known: bool) -> int:
-        """Return the source of randomness: that of the file, if it has one; else write what is to come."""
-        if self.entropy is None:
-            self.path.parent.mkdir(parents=True, exist_ok=True)
-            self.entropy = entropy
-            self._write({"entropy": entropy, "call": self.stated})
-        elif known and entropy != self.entropy:
-            raise ValueError(
-                f"path {str(self.path)!r} has replicas of another random_seed. Give that one or none, or another name."
-            )
-        return self.entropy
-
-    def add(self, replica: int, ranks: dict[str, int] | None) -> None:
-        """Write a replica that is done."""
-        self._write([replica, ranks])
-
-    def _write(self, line: Any) -> None:
-        with self.path.open("a", encoding="utf-8") as file:
-            file.write(json.dumps(line) + "\n")

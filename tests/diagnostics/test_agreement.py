@@ -134,7 +134,7 @@ def test_probabilities_of_ordered_levels_are_compared(tmp_path):
 def test_data_set_holds_everything():
     found = agreement(fitted("laplace"), fitted("tap"))
     dataset = found.to_dataset()
-    assert dict(dataset.sizes) == {"obs_id": 20, "quantile": 3, "predicted_id": 2}
+    assert dict(dataset.sizes) == {"obs_id": 20, "quantile": 3, "predicted_id": 2, "left_out_id": 20}
     np.testing.assert_array_equal(dataset["mean_first"] - dataset["mean_second"], found.mean.difference)
     np.testing.assert_array_equal(dataset["quantile_value_second"].sel(quantile=0.5), found.quantiles.second[1])
     assert float(dataset["log_evidence_first"]) == found.log_evidence.first[0]

@@ -1,0 +1,178 @@
+"""Fits against samples of their own models: what agrees and what does not, what is sampled, refused, and resumed."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import bayesgp_mf as bgp
+from bayesgp_mf.container.groups import get_group, group_names, make_container
+from bayesgp_mf.hyper import LogNormal
+
+X = np.linspace(-2.0, 2.0, 10)[:, None]
+KERNEL = bgp.kernels.Matern32(1.0, 2.0)
+NEW = [[-1.1], [0.3], [5.0]]
+RNG = np.random.default_rng(5)
+F = np.sin(2.0 * X[:, 0])
+LABELS = np.array([0, 0, 1, 0, 0, 1, 1, 0, 1, 1])
+PRIORS = {"lengthscale": LogNormal(0.0, 0.5), "variance": LogNormal(0.5, 0.5)}
+OFTEN = {"draws": 1000, "tune": 300, "chains": 2, "random_seed": 1, "progress": False}
+SHORT = {"draws": 40, "tune": 40, "chains": 2, "random_seed": 1, "progress": False}
+
+
+def gaussian(**options):
+    noise = bgp.likelihoods.Gaussian(0.3)
+    return bgp.fit(X, F, KERNEL, noise, draws=4000, random_seed=1, progress=False, **options)
+
+
+@pytest.fixture(scope="module")
+def exact():
+    """Validation of a fit that is exact, whose every number is known."""
+    return bgp.validate(gaussian(), X_new=NEW, **OFTEN)
+
+
+def test_an_exact_posterior_agrees(exact):
+    assert exact.trusted
+    assert exact.agreement.verdict == "agree", exact
+    assert exact.verdict.startswith("They agree")
+    for compared in (exact.agreement.mean, exact.agreement.sd, exact.agreement.leave_one_out):
+        assert np.all(np.abs(compared.difference) < 4.5 * compared.error)
+        assert np.all(compared.error > 0)
+    assert exact.agreement.left_out.size > 7
+
+
+def test_the_evidence_of_a_gaussian_is_found(exact):
+    difference, error = exact.agreement.log_evidence.difference[0], exact.agreement.log_evidence.error[0]
+    assert abs(difference) < 4.5 * error
+    assert error < 0.02
+
+
+def test_means_that_are_shifted_differ(exact):
+    idata = gaussian()
+    groups = {name: get_group(idata, name) for name in group_names(idata)}
+    groups["fit"] = groups["fit"].assign(latent_mean=groups["fit"]["latent_mean"] + 0.3)
+    found = bgp.diagnostics.agreement(make_container(groups), exact.reference)
+    assert found.verdict == "differ"
+    assert "mean" in str(found)
+
+
+def test_a_laplace_approximation_of_little_noise_is_found_out():
+    idata = bgp.fit(X, LABELS, bgp.kernels.Matern32(1.0, 16.0), bgp.Probit(0.1), method="laplace", random_seed=1)
+    found = bgp.validate(idata, X_new=NEW, **OFTEN)
+    assert found.trusted
+    assert found.agreement.verdict == "differ"
+    assert np.max(np.abs(found.agreement.probability.difference)) > 0.02
+
+
+def test_few_draws_are_no_reference():
+    found = bgp.validate(gaussian(), **SHORT)
+    assert not found.trusted
+    assert found.verdict.startswith("undecided: the reference is not to be trusted (r-hat")
+    assert repr(found) == found.verdict
+
+
+CLASSES = np.array([0, 0, 1, 2, 0, 1, 2, 2, 1, 0])
+COUNTS = np.array([0, 1, 0, 2, 1, 4, 3, 1, 0, 1])
+GROUPS = np.column_stack([X[:, 0], np.arange(10) % 3])
+MODELS = {
+    "logit": (X, LABELS, KERNEL, bgp.Logit(), {}),
+    "flips": (X, LABELS, KERNEL, bgp.Probit(flip=0.05), {}),
+    "step": (X, LABELS, KERNEL, bgp.Step(), {}),
+    "offset": (X, COUNTS, KERNEL, bgp.Poisson(), {"offset": F}),
+    "weights": (X, COUNTS, KERNEL, bgp.NegativeBinomial(2.0), {"weights": 1.0 + X[:, 0] ** 2}),
+    "trials": (X, COUNTS, KERNEL, bgp.Binomial(np.full(10, 5)), {}),
+    "levels": (X, np.minimum(COUNTS, 2), KERNEL, bgp.Ordinal([0.0, 1.0]), {}),
+    "outliers": (X, F, KERNEL, bgp.StudentT(0.3, 4.0), {}),
+    "groups": (GROUPS, LABELS, bgp.kernels.Matern32(1.0, columns=[0]) + bgp.kernels.Categorical(1), bgp.Probit(), {}),
+    "classes": (X, CLASSES, KERNEL, bgp.MultinomialProbit(), {}),
+    "own kernels": (X, CLASSES, bgp.kernels.PerClass(*[KERNEL] * 3), bgp.Softmax(), {"method": "laplace"}),
+}
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_every_model_is_sampled(name):
+    inputs, y, kernel, likelihood, options = MODELS[name]
+    idata = bgp.fit(inputs, y, kernel, likelihood, draws=1000, random_seed=1, **options)
+    found = bgp.validate(idata, **(SHORT | {"draws": 200, "tune": 150}))
+    mean, sd = found.agreement.mean, found.agreement.sd
+    bias = 1.0 if options.get("method") == "laplace" else 0.15  # of the approximation, in posterior sds
+    assert np.all(np.abs(mean.difference) < bias * sd.second + 4.5 * mean.error)
+    assert found.agreement.log_evidence is not None
+    assert (found.agreement.leave_one_out is None) == (name == "step")
+
+
+def test_hyperparameters_of_an_average_are_sampled_with_its_priors():
+    idata = bgp.fit(X, LABELS, KERNEL, hyper="integrate", priors=PRIORS, random_seed=1, progress=False)
+    idata = bgp.predict(idata, NEW, draws=False)
+    found = bgp.validate(idata, **(SHORT | {"draws": 400, "tune": 200}))
+    posterior = get_group(found.reference, "posterior")
+    assert {"lengthscale", "variance", "f"} <= set(posterior.data_vars)
+    assert found.agreement.log_evidence is None
+    probability = found.agreement.probability
+    assert np.all(np.abs(probability.difference) < 0.02 + 4.5 * probability.error)
+    # far from all cases the variance alone matters, whose posterior mean is that of the nodes
+    logs = np.log(posterior["variance"].values)
+    fit = get_group(idata, "fit")
+    weights, nodes = fit["node_weight"].values, np.log(fit["variance"].values)
+    assert abs(logs.mean() - weights @ nodes) < 0.2
+    assert logs.std() > 0.2
+    assert "sampled too" in found.note
+
+
+def test_a_point_estimate_is_looked_at_where_it_is():
+    idata = bgp.fit(X, LABELS, KERNEL, hyper="evidence", priors=PRIORS, random_seed=1, progress=False)
+    found = bgp.validate(idata, **SHORT)
+    assert set(get_group(found.reference, "posterior").data_vars) == {"f"}
+    assert "those of the fit" in found.note
+
+
+def test_the_same_call_goes_on_where_it_ended(tmp_path):
+    idata, path = gaussian(), tmp_path / "chains"
+    whole = bgp.validate(idata, **SHORT)
+    bgp.validate(idata, path=path, **(SHORT | {"chains": 1}))
+    first = path.read_text()
+    path.write_text(first + "[1, [[0.1")  # as of a process that was killed
+    resumed = bgp.validate(idata, path=path, **SHORT)
+    assert path.read_text().startswith(first)
+    again = bgp.validate(idata, path=path, **(SHORT | {"random_seed": None}))
+    for other in (resumed, again):
+        for group, name in (("posterior", "f"), ("sample_stats", "n_steps"), ("posterior_predictive", "y")):
+            a, b = (get_group(each.reference, group)[name].values for each in (whole, other))
+            assert a.tobytes() == b.tobytes()
+    with pytest.raises(ValueError, match="has chains of another call, which differs in draws"):
+        bgp.validate(idata, path=path, **(SHORT | {"draws": 41}))
+    with pytest.raises(ValueError, match="has chains of another random_seed"):
+        bgp.validate(idata, path=path, **(SHORT | {"random_seed": 2}))
+
+
+def test_chains_in_other_processes_draw_the_same():
+    one, two = (bgp.validate(gaussian(), processes=k, **SHORT) for k in (1, 2))
+    f, other = (get_group(found.reference, "posterior")["f"].values for found in (one, two))
+    assert f.tobytes() == other.tobytes()
+
+
+@pytest.mark.parametrize(
+    ("make", "words"),
+    [
+        (lambda: bgp.fit(X, LABELS, KERNEL, bgp.Step(flip=0.05), draws=10), "Probit.*has steps and no slope"),
+        (lambda: bgp.fit(X, CLASSES, KERNEL, bgp.MultinomialProbit(0.0), draws=10), "has steps and no slope"),
+        (
+            lambda: bgp.fit(X, LABELS, KERNEL, bgp.Step(), hyper="integrate", priors=PRIORS, draws=10, progress=False),
+            "hyperparameters under a step are not sampled",
+        ),
+        (lambda: {}, "expected an ArviZ container"),
+    ],
+)
+def test_what_cannot_be_sampled_is_refused_before(make, words):
+    with pytest.raises(ValueError, match=words):
+        bgp.validate(make(), **SHORT)
+
+
+def test_arguments_are_checked():
+    with pytest.raises(ValueError, match="draws must be"):
+        bgp.validate(gaussian(), draws=0)
+
+
+def test_the_report_shows_the_reference(exact, tmp_path):
+    page = bgp.report(bgp.predict(gaussian(), NEW, draws=False), tmp_path / "page.html", reference=exact.reference)
+    assert "Against the reference" in page.read_text()
