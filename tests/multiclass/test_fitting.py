@@ -10,7 +10,7 @@ import pytest
 
 import bayesgp_mf as bgp
 from bayesgp_mf.arviz_version import arviz_major
-from bayesgp_mf.container.groups import get_group, group_names
+from bayesgp_mf.container.groups import get_group, group_names, make_container
 from bayesgp_mf.hyper import HybridMonteCarlo, Integrate, LogNormal
 from bayesgp_mf.kernels import Gaussian, Matern32, PerClass
 from bayesgp_mf.matrices.memory import check_memory
@@ -327,9 +327,18 @@ def test_draws_of_new_cases_are_counted_for_every_class(idata, monkeypatch):
         bgp.predict(idata, np.zeros((1000, 2)))
 
 
-def test_agreement_does_not_compare_several_classes(idata):
-    with pytest.raises(ValueError, match="several classes, which agreement does not compare"):
-        bgp.diagnostics.agreement(idata, idata)
+def test_agreement_compares_several_classes(idata):
+    found = bgp.diagnostics.agreement(idata, idata)
+    assert found.mean.first.shape == found.w1.shape == get_group(idata, "posterior")["f"].shape[2:]
+    assert found.to_dataset()["quantile_value_first"].dims == ("quantile", "obs_id", "class")
+    assert not np.any(found.mean.difference)
+    moved = found.mean.first.copy()
+    moved[0, 1] += found.sd.first[0, 1]
+    groups = {name: get_group(idata, name) for name in group_names(idata)}
+    groups["fit"] = groups["fit"].assign(latent_mean=(groups["fit"]["latent_mean"].dims, moved))
+    other = bgp.diagnostics.agreement(idata, make_container(groups))
+    assert other.verdict == "differ"
+    assert np.flatnonzero(other.mean.difference).tolist() == [1]
 
 
 def test_very_many_new_cases_are_drawn_in_blocks():

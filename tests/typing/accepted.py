@@ -55,4 +55,5 @@ def of_rooms(X: NDArray[np.float64], y: list[str], kernel: bgp.kernels.Kernel) -
     assert_type(gp, bgp.pymc.Marginal)
     assert_type(bgp.prior_predictive(X, kernel, priors=bgp.priors.suggest(X, kernel)), Container)
     assert_type(bgp.calibrate(X, kernel, replicas=2).passed, bool)
+    assert_type(bgp.validate(bgp.fit(X, y, kernel), draws=2).trusted, bool)
     assert_type(bgp.compare({"a": bgp.fit(X, y, kernel), "b": bgp.fit(X, y, kernel)}).sentence, str)
