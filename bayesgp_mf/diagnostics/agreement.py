@@ -14,7 +14,13 @@ from bayesgp_mf.container.groups import Container, get_group, group_names
 from bayesgp_mf.container.layout import SAMPLE_DIMS
 from bayesgp_mf.container.loo import is_of_draws, loo, pointwise_loo, pointwise_of
 from bayesgp_mf.container.read import has_random_kernels
-from bayesgp_mf.diagnostics.importance import FEWEST_IN_CHAIN, mean_and_error, quantile_and_error, sd_and_error
+from bayesgp_mf.diagnostics.importance import (
+    FEWEST_IN_CHAIN,
+    error_of_sum,
+    mean_and_error,
+    quantile_and_error,
+    sd_and_error,
+)
 from bayesgp_mf.hyper.pareto import largest_k, smooth
 from bayesgp_mf.types import Array
 
@@ -401,5 +407,5 @@ def _log_predictive(idata: Container) -> tuple[Array, Array] | None:
             weights
         )  # the slope of the logarithm of the ratio
         bears[i] = k_hat <= largest_k(own.size)
-    error = mean_and_error(xr.DataArray(terms.reshape(*f.shape[:2], -1), dims=(*SAMPLE_DIMS, "obs_id")))[1]
+    error = error_of_sum(terms, f.shape[:2]) / len(terms)
     return found, np.where(bears, error, np.inf)

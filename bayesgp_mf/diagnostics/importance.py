@@ -166,7 +166,7 @@ def importance(idata: Container) -> Importance:
     return replace(found, **each, obs_id=fit["obs_id"].values)
 
 
-def _error_of_sum(terms: Array, shape: tuple[int, int] | None) -> Array:
+def error_of_sum(terms: Array, shape: tuple[int, int] | None) -> Array:
     """Return the standard error of the sum of each column of terms ``(draws, n)``, which is zero.
 
     Draws are independent, or depend on their neighbours in chains of that shape.
@@ -206,8 +206,8 @@ def weigh(f: Array, log_weights: Array, has_evidence: bool = True, chains: tuple
     variance = weights @ apart**2
     sd = np.sqrt(variance)
     terms = weights[:, None] * apart
-    mean_error = _error_of_sum(terms, chains)
-    variance_error = _error_of_sum(terms * apart - weights[:, None] * variance, chains)
+    mean_error = error_of_sum(terms, chains)
+    variance_error = error_of_sum(terms * apart - weights[:, None] * variance, chains)
     sd_error = np.divide(variance_error, 2.0 * sd, out=np.zeros_like(sd), where=sd > 0)
     log_evidence = error = None
     if has_evidence:

@@ -223,8 +223,10 @@ class Joint:
             value += change
             if abs(change) < BRIDGED:
                 break
-        error = mean_and_error(xr.DataArray(below.reshape(draws.shape[:2]), dims=SAMPLE_DIMS))[1]
-        relative = np.hypot(np.std(above) / np.sqrt(above.size) / np.mean(above), error / np.mean(below))
+        relative = np.std(above) / np.sqrt(above.size) / np.mean(above)
+        if np.ptp(below) > BRIDGED:  # else the posterior is Gaussian, and nothing is random
+            chains = xr.DataArray(below.reshape(draws.shape[:2]), dims=SAMPLE_DIMS)
+            relative = np.hypot(relative, mean_and_error(chains)[1] / np.mean(below))
         return value, float(relative)
 
     def _log_ratio(self, z: Array) -> float:
