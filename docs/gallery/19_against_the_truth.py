@@ -33,7 +33,7 @@ print(found["laplace"])
 # %%
 # Means of the latent values and probabilities of new cases, beside the samples; on the line they are equal.
 
-fig, axes = plt.subplots(2, 2, figsize=(5.6, 5.4))
+fig, axes = plt.subplots(2, 2, figsize=(5.2, 5.0))
 fig.suptitle("TAP and Laplace's method against samples of the model")
 for row, (method, validation) in zip(axes, found.items(), strict=True):
     agreement = validation.agreement
