@@ -407,5 +407,5 @@ def _log_predictive(idata: Container) -> tuple[Array, Array] | None:
             weights
         )  # the slope of the logarithm of the ratio
         bears[i] = k_hat <= largest_k(own.size)
-    error = error_of_sum(terms, f.shape[:2]) / len(terms)
+    error = error_of_sum(terms, (f.shape[0], f.shape[1])) / len(terms)
     return found, np.where(bears, error, np.inf)
