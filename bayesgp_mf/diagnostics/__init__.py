@@ -43,6 +43,7 @@ from bayesgp_mf.diagnostics.scores import (
     mean_log_score,
     roc_curve,
 )
+from bayesgp_mf.diagnostics.sensitivity import Sensitivity, sensitivity
 from bayesgp_mf.diagnostics.uniformity import UniformRanks
 
 __all__ = [
@@ -64,6 +65,7 @@ __all__ = [
     "Quality",
     "Relevance",
     "RocCurve",
+    "Sensitivity",
     "UniformRanks",
     "agreement",
     "calibration_table",
@@ -89,4 +91,5 @@ __all__ = [
     "roc_curve",
     "sample_orthant",
     "sample_orthant_chains",
+    "sensitivity",
 ]

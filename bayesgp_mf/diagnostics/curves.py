@@ -22,15 +22,15 @@ SETTINGS = 20
 """How many stand for all, where a figure would take long otherwise."""
 
 
-def some_settings(process: Process) -> Process:
-    """Return the average over at most 20 of the settings of the hyperparameters, chosen by their weights."""
-    if len(process.parts) <= SETTINGS:
+def some_settings(process: Process, most: int = SETTINGS) -> Process:
+    """Return the average over at most so many of the settings of the hyperparameters, chosen by their weights."""
+    if len(process.parts) <= most:
         return process
-    levels = (np.arange(SETTINGS) + 0.5) / SETTINGS
+    levels = (np.arange(most) + 0.5) / most
     chosen = np.minimum(np.searchsorted(np.cumsum(process.weights), levels), len(process.parts) - 1)
     places, times = np.unique(chosen, return_counts=True)
     parts = tuple(process.parts[k] for k in places)
-    return parts[0] if len(parts) == 1 else Process(parts, times / SETTINGS)
+    return parts[0] if len(parts) == 1 else Process(parts, times / most)
 
 
 def weighted_quantiles(values: Array, weights: Array, levels: Array) -> Array:

@@ -17,10 +17,10 @@ References
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -37,6 +37,7 @@ from bayesgp_mf.container.stored import (
     describe_method,
     describe_priors,
 )
+from bayesgp_mf.diagnostics.sensitivity import Quantity, as_quantities, value_of
 from bayesgp_mf.diagnostics.uniformity import UniformRanks
 from bayesgp_mf.errors import ConvergenceError, InconsistentDataError, NotPositiveDefiniteError, Status
 from bayesgp_mf.files import as_path
@@ -71,9 +72,6 @@ MANY = 200
 GROUP = "prior_sbc"
 """The group that simuk writes, and ArviZ's plot_ecdf_pit reads."""
 NO_SOLUTION = (ConvergenceError, InconsistentDataError, NotPositiveDefiniteError)
-
-Quantity: TypeAlias = Callable[[Array, Array], ArrayLike]
-"""From draws of latent values ``(k, n)``, or ``(k, n, C)``, and targets ``(n,)`` to a value ``(k,)`` of each draw."""
 
 
 def calibrate(
@@ -165,10 +163,7 @@ def calibrate(
     source = model if true_kernel is None else replace(model, kernel=_as_other(true_kernel, X), priors={}, bounds={})
     solver = get_method(method, model.likelihood)
     _check_all_random(model, strategy)
-    named = dict(quantities or {})
-    for name, quantity in named.items():
-        if not callable(quantity):
-            raise ValueError(f"quantities[{name!r}] must be a function of f and y, got {quantity!r}.")
+    named = as_quantities(quantities)
     entropy = int(as_generator(random_seed).integers(2**62))
     stated = _stated(model, source, solver, strategy, named, draws)
     log = None if path is None else Log.at(as_path("path", path), stated, "calibrate", "replicas")
@@ -297,7 +292,7 @@ class _Task:
             log_likelihood = truth.likelihood.log_prob(y, f).value
             known["log_likelihood"] = float(np.sum(log_likelihood)), drawn["log_likelihood"][0].sum(axis=1)
         for name, quantity in self.quantities.items():
-            known[name] = _one(name, quantity, f[None], y)[0], _one(name, quantity, drawn["f"][0], y)
+            known[name] = value_of(name, quantity, f[None], y)[0], value_of(name, quantity, drawn["f"][0], y)
         if found.sampled:
             known |= self._hyperparameters(truth, found)
         return {name: _rank(value, draws, rng) for name, (value, draws) in known.items()}
@@ -336,16 +331,6 @@ def _thinned(found: Tuned, draws: int, rng: np.random.Generator) -> Tuned:
         chosen = rng.choice(len(found.posterior.parts), size=(1, draws), p=found.posterior.weights)
         return replace(found, node=chosen)
     return found
-
-
-def _one(name: str, quantity: Quantity, f: Array, y: Array) -> Array:
-    values = np.asarray(quantity(f, y), dtype=np.float64)
-    if values.shape != f.shape[:1] or not np.all(np.isfinite(values)):
-        raise ValueError(
-            f"quantities[{name!r}] must return a finite number for each of {f.shape[0]} draws of f, shape "
-            f"{f.shape[:1]}, got shape {values.shape}{'' if values.shape != f.shape[:1] else ' with some not finite'}."
-        )
-    return values
 
 
 def _rank(truth: float, draws: Array, rng: np.random.Generator) -> int:
