@@ -346,8 +346,7 @@ def _with_inducing_error(found: Tuned) -> Tuned:
     infos = [replace(part.solution.info, inducing_error=e or 0.0) for part, e in zip(parts, errors, strict=True)]
     pairs = zip(parts, infos, strict=True)
     stated = [replace(part, solution=replace(part.solution, info=info)) for part, info in pairs]
-    posterior = Process(tuple(stated), found.posterior.weights) if found.posterior.averaged else stated[0]
-    return replace(found, posterior=posterior)
+    return replace(found, posterior=found.posterior.with_parts(stated))
 
 
 def predict(

@@ -15,7 +15,7 @@ import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 
-from bayesgp_mf.container.layout import BY_CASE, SAMPLE_DIMS, has_a_meaning, stored_parameters, variable_dims
+from bayesgp_mf.container.layout import BY_CASE, MODELS, SAMPLE_DIMS, has_a_meaning, stored_parameters, variable_dims
 from bayesgp_mf.errors import Status
 from bayesgp_mf.hyper.model import Model
 from bayesgp_mf.likelihoods import Likelihood
@@ -177,7 +177,7 @@ def check_values(groups: Mapping[str, xr.Dataset], model: Model) -> None:
         weight, first = fit["node_weight"].values, fit.isel(node=0)
         if np.any(weight < 0) or not np.isclose(weight.sum(), 1.0):
             raise ValueError("node_weight must hold numbers >= 0 that sum to one")
-    for name, value in model.params.items():
+    for name, value in model.params.items() if MODELS not in fit.attrs else ():
         if not np.array_equal(first[name].values, value):
             where = "likelihood" if name in model.named else "kernel"
             raise ValueError(f"{name} is {first[name].values.tolist()}, and in the attribute {where} {value.tolist()}")
@@ -215,9 +215,9 @@ def nodes_of_draws(recorded: xr.DataArray, posterior: Process, drawn: xr.Dataset
     first = posterior.parts[0]
     named = stored_parameters(drawn, first.kernel, first.problem.likelihood)
     each = [Model(part.kernel, part.problem.likelihood, named).params for part in posterior.parts]
-    for name in each[0]:
+    for name in each[0].keys() & set(drawn.data_vars):
         of_node = np.array([params[name] for params in each])
-        if name in drawn and not np.array_equal(of_node[node], drawn[name].values):
+        if not np.array_equal(of_node[node], drawn[name].values):
             raise ValueError(f"node in the group sample_stats and {name} in the group posterior say different things")
     if not is_sealed(recorded):
         raise ValueError("node in the group sample_stats was changed since it was written")

@@ -55,7 +55,12 @@ CASES = "n_cases"
 """Attribute of the group ``fit`` of a table in parts, and of no other: how many cases there were."""
 PRIORS = "priors"
 """Attribute of the group ``fit`` with priors and bounds of hyperparameters, and the names of those that were kept."""
+MODELS = "models"
+"""Attribute of the group ``fit`` of an average of several models: what they are, for each node ..."""
+OF_MODEL = ("kernel", "likelihood", "method", "solver", "status", "evidence_kind", "evidence_bound")
+"""... by these of the attributes that a fit of one model has for all of its nodes."""
 _OPTIONAL_ATTRIBUTES = (
+    MODELS,
     LOO_OMITTED,
     "log_likelihood_omitted",
     "hyperparameters_omitted",

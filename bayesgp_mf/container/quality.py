@@ -238,7 +238,7 @@ class Quality:
 
     def _why_unknown(self) -> str:
         if self.averaged:
-            return "of an average over hyperparameters what the approximation leaves out is not computed"
+            return "of an average over hyperparameters or models what the approximation leaves out is not computed"
         if self.kind != "ep":
             return _KINDS.get(self.kind, f"method {self.method!r} does not say what it leaves out")
         return "the correction of the evidence is not known for this likelihood, or was not computed for this fit"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
@@ -12,7 +13,7 @@ from numpy.typing import NDArray
 
 from bayesgp_mf.container.checks import GROUPS, check_mean, check_shapes, check_unchanged, check_values
 from bayesgp_mf.container.groups import Container, get_group, group_names, is_stream
-from bayesgp_mf.container.layout import BY_CASE, FORMAT, LOO_OMITTED, stored_parameters
+from bayesgp_mf.container.layout import BY_CASE, FORMAT, LOO_OMITTED, MODELS, stored_parameters
 from bayesgp_mf.container.stored import (
     DAMAGED,
     evidence_of_fit,
@@ -40,7 +41,7 @@ from bayesgp_mf.matrices.matrix import Matrix
 from bayesgp_mf.matrices.memory import check_memory, keeps_root
 from bayesgp_mf.multiclass.class_gram import class_gram
 from bayesgp_mf.multiclass.site_form import MatrixForm, StarForm
-from bayesgp_mf.processes.process import Part, Process
+from bayesgp_mf.processes.process import Ensemble, Part, Process
 from bayesgp_mf.processes.several_classes import make_process
 from bayesgp_mf.types import Array
 
@@ -148,10 +149,10 @@ def _read(groups: Mapping[str, xr.Dataset], model: Model, solver: Solver) -> Pro
     names = names_of(groups["constant_data"]["feature"].values)
     model = replace(model, likelihood=by_case(model.likelihood, **_by_case(groups["constant_data"])))
 
-    def part(node: xr.Dataset, model: Model) -> Part:
+    def part(node: xr.Dataset, model: Model, solver: Solver = solver, attrs: dict[str, Any] = fit.attrs) -> Part:
         alpha = node["alpha"].values
         problem = Problem(_read_gram(node, model.kernel, X, alpha), t, model.likelihood)
-        evidence, info = evidence_of_fit(node, fit.attrs), info_of(node, fit.attrs, problem.matrix.rank)
+        evidence, info = evidence_of_fit(node, attrs), info_of(node, attrs, problem.matrix.rank)
         correction, cavity = _read_correction(node, problem), _read_cavity(node, fit.attrs, solver)
         solution = Solution(solver.name, alpha, correction, evidence, cavity, info)
         return make_process(model.kernel, X, problem, solution, solver, names)
@@ -159,8 +160,25 @@ def _read(groups: Mapping[str, xr.Dataset], model: Model, solver: Solver) -> Pro
     if "node_weight" not in fit:  # the record of an average has nodes too, where it ends with one
         return part(fit, model)
     nodes = [fit.isel(node=k) for k in range(fit.sizes["node"])]
+    if MODELS in fit.attrs:
+        stated, facts, each = json.loads(fit.attrs[MODELS]), _by_case(groups["constant_data"]), list[Part]()
+        for node, attrs in zip(nodes, stated["each"], strict=True):
+            own = _own(node).assign_attrs(attrs)
+            kernel = kernel_of(own, None, names)
+            likelihood = likelihood_of(own, None, kernel)
+            there = Model(kernel, by_case(likelihood, **facts), {})
+            each.append(part(own, there, method_of(own, likelihood, None), own.attrs))
+        member = np.array(stated["member"], dtype=np.intp)
+        return Ensemble(tuple(each), fit["node_weight"].values, member, tuple(stated["names"]), stated["posterior"])
     parts = (part(node, model.replace(**{name: node[name].values for name in model.params})) for node in nodes)
     return Process(tuple(parts), fit["node_weight"].values)
+
+
+def _own(node: xr.Dataset) -> xr.Dataset:
+    """Return what a node of an average of models has itself: no NaN stands there for what others have."""
+    numbers = {name: values for name, values in node.data_vars.items() if values.dtype.kind == "f"}
+    lacking = [name for name, values in numbers.items() if values.size and np.all(np.isnan(values.values))]
+    return node.drop_vars([*lacking, "node_weight"])
 
 
 def _by_case(data: xr.Dataset) -> dict[str, Array]:

@@ -19,7 +19,16 @@ from numpy.typing import NDArray
 from bayesgp_mf.container.checks import sealed, with_checksums
 from bayesgp_mf.container.draws import draw_training
 from bayesgp_mf.container.groups import Container, make_container
-from bayesgp_mf.container.layout import CASES, LOO_OMITTED, SAMPLE_DIMS, Layout, check_parameter_names, common_attrs
+from bayesgp_mf.container.layout import (
+    CASES,
+    LOO_OMITTED,
+    MODELS,
+    OF_MODEL,
+    SAMPLE_DIMS,
+    Layout,
+    check_parameter_names,
+    common_attrs,
+)
 from bayesgp_mf.container.quality import quality_of_fit
 from bayesgp_mf.container.stored import describe_likelihood, model_attrs, stored_solution
 from bayesgp_mf.errors import Status, UndefinedQuantityError
@@ -31,7 +40,7 @@ from bayesgp_mf.inference.undefined import without_cases
 from bayesgp_mf.kernels import Kernel
 from bayesgp_mf.likelihoods import Likelihood
 from bayesgp_mf.matrices.inducing import inducing_gram
-from bayesgp_mf.processes.process import Marginals, Part, Process, Tuned
+from bayesgp_mf.processes.process import Ensemble, Marginals, Part, Process, Tuned
 from bayesgp_mf.processes.single import Posterior
 from bayesgp_mf.solvers.meanfield import tap
 from bayesgp_mf.types import Array
@@ -67,6 +76,8 @@ def to_container(
     layout = Layout(problem.n, features, class_names, node.shape, labels)
     models = [Model.of(part.kernel, part.problem.likelihood, found.names) for part in posterior.parts]
     params = [model.params for model in models]
+    if isinstance(posterior, Ensemble):  # whose parameters are not the same ones
+        attrs, params = attrs | {MODELS: _described(posterior)}, [{} for _ in models]
     drawn = draw_training(posterior, node, rng, marginals, found.node_evidence)
     groups = drawn_groups(found, drawn, layout, params)
     if "log_likelihood" not in drawn:
@@ -92,6 +103,23 @@ def to_container(
     )
     groups["fit"] = groups["fit"].assign_attrs(quality=quality_of_fit(groups["fit"], problem.n).sentence)
     return sealed_container(groups)
+
+
+def _described(ensemble: Ensemble) -> str:
+    """Return the attribute that says which models an average is of, with the parameters of each node."""
+    each = []
+    for part in ensemble.parts:
+        evidence, info = part.solution.evidence, part.solution.info
+        stated = model_attrs(part.kernel, part.problem.likelihood, part.method, evidence, info.status)
+        each.append({name: stated[name] for name in OF_MODEL})
+    return json.dumps(
+        {
+            "names": ensemble.names,
+            "member": ensemble.member.tolist(),
+            "posterior": bool(ensemble.posterior),
+            "each": each,
+        }
+    )
 
 
 def sealed_container(groups: dict[str, xr.Dataset]) -> Container:
@@ -175,7 +203,7 @@ def _padded(settings: list[dict[str, NDArray[Any]]]) -> list[dict[str, NDArray[A
     for name in {name for arrays in settings for name in arrays}:
         found = [arrays.get(name) for arrays in settings]
         known = next(values for values in found if values is not None)
-        empty = np.empty((0, *known.shape[1:]), dtype=known.dtype)
+        empty = np.empty((0, *known.shape[1:]), dtype=known.dtype) if known.ndim else np.array(np.nan)
         present = [empty if values is None else values for values in found]
         shape = np.max([values.shape for values in present], axis=0)
         nothing = -1 if known.dtype.kind == "i" else np.nan

@@ -18,7 +18,7 @@ from bayesgp_mf.container.stored import evidence_of_fit, not_stored
 from bayesgp_mf.container.write import check_has_cases
 from bayesgp_mf.inference.solution import Evidence
 
-_SAME = {"ep": "exact"}
+SAME_KIND = {"ep": "exact"}
 """Evidences that estimate one number, and so can be held against each other."""
 _WORDS = {
     "ep": "TAP's",
@@ -206,7 +206,7 @@ def _evidences(named: Mapping[str, Container]) -> pd.DataFrame:
         rows[name] = (evidence.corrected, np.nan if left is None else left, evidence.kind)
     columns = ["log_evidence", "evidence_left", "evidence_kind"]
     table = pd.DataFrame.from_dict(rows, orient="index", columns=columns)
-    for _, part in table[table["evidence_kind"] != "none"].groupby(table["evidence_kind"].replace(_SAME)):
+    for _, part in table[table["evidence_kind"] != "none"].groupby(table["evidence_kind"].replace(SAME_KIND)):
         if len(part) < 2:
             continue
         best = part["log_evidence"].idxmax()
@@ -233,7 +233,7 @@ def _elpd(named: Mapping[str, Container], given: Mapping[str, Mapping[str, Any]]
 
 def _sentence(table: pd.DataFrame) -> str:
     known = table[table["evidence_kind"] != "none"]
-    kinds = sorted(set(known["evidence_kind"].replace(_SAME)))
+    kinds = sorted(set(known["evidence_kind"].replace(SAME_KIND)))
     sentences = []
     if len(known) < len(table):
         missing = ", ".join(table.index[table["evidence_kind"] == "none"])

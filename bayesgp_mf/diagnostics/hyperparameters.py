@@ -11,7 +11,7 @@ import xarray as xr
 from numpy.typing import NDArray
 
 from bayesgp_mf.container.groups import Container, get_group, group_names
-from bayesgp_mf.container.layout import is_parameter
+from bayesgp_mf.container.layout import MODELS, is_parameter
 from bayesgp_mf.container.read import fit_group, has_random_kernels
 from bayesgp_mf.container.stored import not_stored
 from bayesgp_mf.diagnostics.curves import weighted_quantiles
@@ -69,8 +69,6 @@ def hyperparameters(idata: Container) -> Hyperparameters:
     ------
     ValueError
         If ``idata`` is not a fit of this package, or has no parameters.
-    UndefinedQuantityError
-        If it has a classifier for each class, with parameters of its own: ask `classifier`.
 
     Examples
     --------
@@ -97,7 +95,8 @@ def hyperparameters(idata: Container) -> Hyperparameters:
         for key, label, values in _entries(name, source[name], dims, inputs.get(name)):
             columns[label], keys[label] = values, key
     if not columns:
-        raise ValueError("this container has no parameters of a kernel. Pass what bayesgp_mf.fit returned.")
+        one = "one of the fits that were combined" if MODELS in fit.attrs else "what bayesgp_mf.fit returned"
+        raise ValueError(f"this container has no parameters of one kernel. Pass {one}.")
     names, values = tuple(columns), np.stack(list(columns.values()), axis=1)
     weights = fit["node_weight"].values if dims == ("node",) else np.full(len(values), 1.0 / len(values))
     quantiles = weighted_quantiles(values, weights, np.array(LEVELS))

@@ -12,11 +12,12 @@ from numpy.typing import NDArray
 from scipy.special import logsumexp
 
 from bayesgp_mf.container.groups import Container, get_group, group_names
-from bayesgp_mf.container.layout import CASES, SAMPLE_DIMS
+from bayesgp_mf.container.layout import CASES, MODELS, SAMPLE_DIMS
 from bayesgp_mf.container.quality import PROBABILITY_ERROR, Quality, quality_of_fit
 from bayesgp_mf.container.read import fit_group, from_container, has_random_kernels
 from bayesgp_mf.container.write import check_has_cases, is_in_parts
 from bayesgp_mf.diagnostics.misfit import misfit
+from bayesgp_mf.errors import UndefinedQuantityError
 from bayesgp_mf.hyper.pareto import FEWEST_WEIGHTS, LARGEST_K, largest_k, smooth
 from bayesgp_mf.types import Array
 
@@ -156,6 +157,8 @@ def importance(idata: Container) -> Importance:
         raise ValueError(
             f"this fit by method {fit.attrs['method']!r} has no draws to weigh: the group sample_stats is missing."
         )
+    if MODELS in fit.attrs:
+        raise UndefinedQuantityError("models with weights have no exact posterior in common. Ask each of the fits.")
     stats = get_group(idata, "sample_stats")
     f = get_group(idata, "posterior")["f"].values
     cases = f.shape[2:]  # (n,), or (n, C) for several classes
@@ -293,7 +296,7 @@ def quality_of_approximation(idata: Container) -> Quality:
         new_probability_error=predicted.get(PROBABILITY_ERROR),
         loo_error=_loo_error(idata),
     )
-    if "sample_stats" not in group_names(idata) or has_random_kernels(fit):
+    if "sample_stats" not in group_names(idata) or has_random_kernels(fit) or MODELS in fit.attrs:
         return found
     stats = get_group(idata, "sample_stats")
     log_weights = (stats["log_p"] - stats["log_q"]).values

@@ -380,6 +380,10 @@ class Process:
             log_weights = np.log(self.weights)[:, None] - np.array(log_densities)
         return log_weights, np.asarray(logsumexp(log_weights, axis=0))
 
+    def with_parts(self, parts: Sequence[Part]) -> Process:
+        """Return the same average of parts that were changed."""
+        return Process(tuple(parts), self.weights)
+
     def new_inputs(self, X_new: ArrayLike) -> Array:
         """Return new inputs as an array ``(m, d)``, or raise a ValueError that says why they do not fit the others."""
         first = self.parts[0]
@@ -399,6 +403,51 @@ class Process:
                 mean = mean + (weight / total) * change
                 spread = spread + weight * (variance + change * (here - mean))
         return mean, spread / total
+
+
+class Ensemble(Process):
+    """Several models of the same cases, each of one part or more.
+
+    Parameters
+    ----------
+    parts, weights
+        As of any process.
+    member : (k,) array of int
+        Which model each part is of.
+    names : tuple of str
+        Of the models.
+    posterior : bool
+        Whether the weights are those of a posterior over models, which a case changes; stacking's, and your own, are
+        what they are without it too.
+    """
+
+    def __init__(
+        self, parts: tuple[Part, ...], weights: Array, member: NDArray[np.intp], names: tuple[str, ...], posterior: bool
+    ) -> None:
+        super().__init__(parts, weights)
+        self.member, self.names, self.posterior = member, names, posterior
+
+    @property
+    def _title(self) -> str:
+        each = [f"{name} {self.weights[self.member == k].sum():.2g}" for k, name in enumerate(self.names)]
+        return f"Average of models, {self.problem.n} cases: {', '.join(each)}"
+
+    def _ranges(self) -> list[tuple[str, str]]:
+        return []
+
+    def with_parts(self, parts: Sequence[Part]) -> Ensemble:
+        """Return the same average of parts that were changed."""
+        return Ensemble(tuple(parts), self.weights, self.member, self.names, self.posterior)
+
+    def _without_cases(self, log_densities: Sequence[Array]) -> tuple[Array, Array]:
+        log_weights, total = super()._without_cases(log_densities)
+        if self.posterior:
+            return log_weights, total
+        of_members = [np.flatnonzero(self.member == k) for k in range(len(self.names))]
+        known = np.log([self.weights[rows].sum() for rows in of_members])
+        without = np.array([logsumexp(log_weights[rows], axis=0) for rows in of_members]) - known[:, None]
+        total = -np.asarray(logsumexp(known[:, None] - without, axis=0))  # the density is the average of the members'
+        return log_weights - without[self.member] + total, total
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -472,6 +521,10 @@ class Part(Process):
     def weights(self) -> Array:
         """One: that of its one setting of the hyperparameters."""
         return np.ones(1)
+
+    def with_parts(self, parts: Sequence[Part]) -> Process:
+        """Return the one part."""
+        return parts[0]
 
     @property
     def loo_weights(self) -> Array:
@@ -638,8 +691,7 @@ def with_new_cases(process: Process, given: Mapping[str, Array]) -> Process:
     check_new_cases(process.parts[0].problem.likelihood, given)
     if not given:
         return process
-    parts = [replace(part, new_cases=dict(given)) for part in process.parts]
-    return Process(tuple(parts), process.weights) if process.averaged else parts[0]
+    return process.with_parts([replace(part, new_cases=dict(given)) for part in process.parts])
 
 
 def check_new_cases(likelihood: Likelihood, given: Mapping[str, Array]) -> None:

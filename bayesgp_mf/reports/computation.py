@@ -22,6 +22,7 @@ from bayesgp_mf.diagnostics.hyperparameters import hyperparameters as values_of
 from bayesgp_mf.kernels import leaves
 from bayesgp_mf.plots import plot_agreement, plot_hyperparameters, plot_search
 from bayesgp_mf.plots.cases import arguments_of
+from bayesgp_mf.processes.process import Ensemble
 from bayesgp_mf.reports.page import Block, Figures, Formula, Section, Table, number, or_words
 from bayesgp_mf.types import Array
 
@@ -39,6 +40,8 @@ def model(about: Fitted) -> Section:
 
 
 def _model(about: Fitted) -> list[Block]:
+    if isinstance(about.process, Ensemble):
+        return [_models(about.process)]
     part = about.process.parts[0]
     likelihood = part.problem.likelihood.of_one_case
     by_case = part.problem.likelihood.stored_by_case
@@ -64,6 +67,18 @@ def _model(about: Fitted) -> list[Block]:
     if by_case:
         blocks.append(f"Each case has its own {' and '.join(by_case)}.")
     return blocks
+
+
+def _models(ensemble: Ensemble) -> Table:
+    """Return the models of an average, with their weights."""
+    rows = []
+    for k, name in enumerate(ensemble.names):
+        of_model = [part for part, member in zip(ensemble.parts, ensemble.member, strict=True) if member == k]
+        first, weight = of_model[0], f"{ensemble.weights[ensemble.member == k].sum():.3f}"
+        settings = "" if len(of_model) == 1 else f" and {len(of_model) - 1} more settings of its parameters"
+        likelihood = first.problem.likelihood.of_one_case
+        rows.append((name, weight, _short(first.kernel) + settings, _short(likelihood), first.method.name))
+    return Table("An average of models.", ("Model", "Weight", "Kernel", "Likelihood", "Method"), rows)
 
 
 def _short(thing: object) -> str:

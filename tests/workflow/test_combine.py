@@ -1,0 +1,130 @@
+"""An average of models: what it says is the average of what they say, in memory and from a file."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy.special import logsumexp, softmax
+
+import bayesgp_mf as bgp
+
+N = 40
+RNG = np.random.default_rng(3)
+X = RNG.normal(size=(N, 2))
+Y = (1.5 * X[:, 0] + RNG.normal(size=N) > 0).astype(int)
+NEW = RNG.normal(size=(5, 2))
+OPTIONS = {"draws": 500, "chains": 2, "random_seed": 1}
+SMOOTH, ROUGH = bgp.kernels.Gaussian([1.0, 2.0], 4.0), bgp.kernels.Matern32(1.0) + bgp.kernels.Bias()
+
+
+@pytest.fixture(scope="module")
+def fits():
+    return {
+        "smooth": bgp.fit(X, Y, SMOOTH, **OPTIONS),
+        "rough": bgp.fit(X, Y, ROUGH, bgp.Logit(), **OPTIONS),
+        "laplace": bgp.fit(X, Y, bgp.kernels.Linear() + bgp.kernels.Bias(), method="laplace", **OPTIONS),
+        "naive": bgp.fit(X, Y, SMOOTH, method="naive", **OPTIONS),
+        "inducing": bgp.fit(X, Y, ROUGH, inducing=15, **OPTIONS),
+        "averaged": bgp.fit(X, Y, bgp.kernels.Gaussian(1.0), hyper=bgp.hyper.Integrate(starts=1), **OPTIONS),
+    }
+
+
+def proba(idata, corrected=False):
+    return bgp.predict(idata, NEW, draws=False, corrected=corrected)["predictions"]["p"].values
+
+
+def test_predictions_are_averages_of_those_of_the_models_in_memory_and_from_a_file(fits, tmp_path):
+    weights = np.arange(1.0, 7.0)
+    both = bgp.combine(fits, weights, random_seed=1)
+    expected = np.average([proba(idata) for idata in fits.values()], axis=0, weights=weights)
+    np.testing.assert_allclose(proba(both), expected, atol=1e-12)
+    bgp.save(both, tmp_path / "both.nc")
+    np.testing.assert_array_equal(proba(bgp.load(tmp_path / "both.nc")), proba(both))
+
+
+def test_draws_are_those_of_the_models_as_often_as_they_weigh(fits):
+    both = bgp.combine(fits, [3.0, 1.0, 0, 0, 0, 0], random_seed=1)
+    drawn = bgp.predict(both, NEW, random_seed=1)["predictions"]
+    np.testing.assert_allclose(drawn["y"].mean(("chain", "draw")), drawn["p"], atol=5.0 * 0.5 / np.sqrt(1000))
+    assert np.mean(both["sample_stats"]["node"] == 0) == pytest.approx(0.75, abs=0.07)
+
+
+def test_given_weights_average_densities_without_a_case_and_evidence_changes_with_it(fits):
+    two = {name: fits[name] for name in ("smooth", "rough")}
+    each = np.array([idata["fit"]["loo_i"].values for idata in two.values()])
+    given = bgp.combine(two, [0.3, 0.7], random_seed=1)["fit"]["loo_i"].values
+    np.testing.assert_allclose(given, logsumexp(each, b=np.array([[0.3], [0.7]]), axis=0), atol=1e-10)
+    by_evidence = bgp.combine(two, "evidence", random_seed=1)
+    evidences = bgp.compare(two).table.loc[list(two), "log_evidence"]
+    weights = softmax(evidences.to_numpy())
+    np.testing.assert_allclose(by_evidence["fit"]["node_weight"], weights, atol=1e-12)
+    without = -logsumexp(-each, b=weights[:, None], axis=0)
+    np.testing.assert_allclose(by_evidence["fit"]["loo_i"], without, atol=1e-10)
+
+
+def test_stacking_is_no_worse_than_any_of_the_models(fits):
+    stacked = bgp.combine(fits, random_seed=1)
+    best = max(float(idata["fit"]["loo_i"].sum()) for idata in fits.values())
+    assert float(stacked["fit"]["loo_i"].sum()) >= best - 1e-3
+
+
+def test_one_model_twice_is_that_model(fits):
+    twice = bgp.combine({"a": fits["averaged"], "b": fits["averaged"]}, [1.0, 2.0], random_seed=1)
+    for name in ("latent_mean", "latent_sd", "loo_i", "cavity_mean", "cavity_sd"):
+        np.testing.assert_allclose(twice["fit"][name], fits["averaged"]["fit"][name], atol=1e-9, err_msg=name)
+
+
+def test_counts_and_offsets(tmp_path):
+    counts, offset = RNG.poisson(np.exp(0.5 * X[:, 0] + 0.3)), np.full(N, 0.3)
+    kernels = {"smooth": SMOOTH, "rough": ROUGH}
+    fits = {name: bgp.fit(X, counts, k, bgp.Poisson(), offset=offset, **OPTIONS) for name, k in kernels.items()}
+    fits["wide"] = bgp.fit(X, counts, SMOOTH, bgp.NegativeBinomial(2.0), offset=offset, **OPTIONS)
+    both = bgp.combine(fits, np.ones(3), random_seed=1)
+    found = [
+        bgp.predict(idata, NEW, offset=np.zeros(5), draws=False)["predictions"]["y_mean"].values
+        for idata in (both, *fits.values())
+    ]
+    np.testing.assert_allclose(found[0], np.mean(found[1:], axis=0), rtol=1e-9)
+    bgp.report(both, tmp_path / "page.html")
+    page = (tmp_path / "page.html").read_text()
+    assert "An average of models" in page
+    assert "NegativeBinomial" in page
+
+
+def test_what_is_not_of_one_model_says_so(fits):
+    both = bgp.combine(fits, np.ones(6), random_seed=1)
+    with pytest.raises(ValueError, match="one of the fits that were combined"):
+        bgp.diagnostics.hyperparameters(both)
+    with pytest.raises(bgp.UndefinedQuantityError, match="Ask each of the fits"):
+        bgp.diagnostics.importance(both)
+    with pytest.raises(ValueError, match="Combine all models at once"):
+        bgp.combine({"both": both, **fits})
+
+
+@pytest.mark.parametrize("weights", ["best", [1.0], [-1.0] * 6, [0.0] * 6, [np.nan] * 6])
+def test_wrong_weights_are_named(fits, weights):
+    with pytest.raises(ValueError, match="weights must be"):
+        bgp.combine(fits, weights)
+
+
+def test_evidences_of_several_kinds_are_refused(fits):
+    with pytest.raises(ValueError, match="no evidences of one kind"):
+        bgp.combine(fits, "evidence")
+
+
+def test_models_of_other_cases_are_refused(fits):
+    other = bgp.fit(X + 1.0, Y, SMOOTH, **OPTIONS)
+    with pytest.raises(ValueError, match="another X than smooth"):
+        bgp.combine({"smooth": fits["smooth"], "moved": other}, [0.5, 0.5])
+    with pytest.raises(ValueError, match="at least two"):
+        bgp.combine({"smooth": fits["smooth"]})
+
+
+class OwnKernel(bgp.kernels.Gaussian):
+    """A kernel that a container does not hold."""
+
+
+def test_a_program_is_asked_for_by_no_average(fits):
+    own = bgp.fit(X, Y, OwnKernel(1.0), **OPTIONS)
+    with pytest.raises(ValueError, match="container of own does not hold its kernel"):
+        bgp.combine({"smooth": fits["smooth"], "own": own})
