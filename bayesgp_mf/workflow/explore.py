@@ -1,0 +1,400 @@
+r"""Many models of the same cases: all combinations of what is given, or sums and products that grow.
+
+A search over expressions starts with the best base kernel. In each round it tries the best expression so far with a
+base kernel added, with a base kernel multiplied into one of its terms, and with one of its factors replaced [1]_, and
+goes on with what scores best. Scores by evidence are
+
+.. math:: \log Z - \tfrac{1}{2}\, p \log n,
+
+with the corrected log evidence of n cases at the best values of p hyperparameters.
+
+References
+----------
+.. [1] Duvenaud, D., Lloyd, J. R., Grosse, R., Tenenbaum, J. B., & Ghahramani, Z. (2013). Structure discovery in
+   nonparametric regression through compositional kernel search. ICML. https://arxiv.org/abs/1302.4922
+"""
+
+from __future__ import annotations
+
+import hashlib
+import time
+import warnings
+from collections.abc import Iterator, Mapping
+from contextlib import closing
+from dataclasses import dataclass, field
+from functools import reduce
+from operator import add, mul
+from pathlib import Path
+from typing import Any, Literal, TypeAlias
+
+import numpy as np
+import pandas as pd
+from numpy.typing import ArrayLike
+
+from bayesgp_mf.container.checks import checksum
+from bayesgp_mf.container.files import load, save
+from bayesgp_mf.container.groups import Container
+from bayesgp_mf.container.loo import loo
+from bayesgp_mf.container.quality import quality_of_fit
+from bayesgp_mf.container.read import fit_group
+from bayesgp_mf.container.stored import describe_kernel, describe_likelihood, evidence_of_fit
+from bayesgp_mf.diagnostics.compare import compare
+from bayesgp_mf.errors import ConvergenceError, InconsistentDataError, NotPositiveDefiniteError, warn
+from bayesgp_mf.files import as_path
+from bayesgp_mf.fitting import Seed, fit
+from bayesgp_mf.hyper import HyperName, Strategy
+from bayesgp_mf.inputs.options import as_kernel, as_likelihood, check_flags, check_positive_integers
+from bayesgp_mf.kernels import Kernel, leaves
+from bayesgp_mf.likelihoods import Likelihood, Probit
+from bayesgp_mf.parallel import backend
+from bayesgp_mf.progress import progress_bar
+from bayesgp_mf.seeds import as_generator
+from bayesgp_mf.workflow.combine import combine
+from bayesgp_mf.workflow.log import Log
+
+FAILED = (ConvergenceError, InconsistentDataError, NotPositiveDefiniteError)
+Expression: TypeAlias = tuple[tuple[str, ...], ...]
+"""A sum of products of base kernels, by their names."""
+Score: TypeAlias = Literal["evidence", "loo"]
+
+
+@dataclass(frozen=True, eq=False)
+class Exploration:
+    """Models of the same cases, fitted.
+
+    Attributes
+    ----------
+    fits : dict of str to container
+        By name of the model.
+    table : pandas.DataFrame
+        What `compare` says of each, the highest elpd first, with ``parameters``, how many were tuned; ``verdict``, on
+        the approximation; ``seconds``; and ``warning``, the first one of the fit.
+    failed : dict of str to str
+        Why some models have no fit.
+    found : str
+        The name of the model with the best score.
+    """
+
+    fits: dict[str, Container]
+    table: pd.DataFrame
+    failed: dict[str, str]
+    found: str
+
+    def combine(self, weights: str | ArrayLike = "stacking", *, random_seed: Seed = None) -> Container:
+        """Return one posterior of all models (`bayesgp_mf.combine`)."""
+        return combine(self.fits, weights, random_seed=random_seed)
+
+    def __str__(self) -> str:
+        shown = self.table[["log_evidence", "elpd", "se", "weight", "parameters", "verdict", "seconds"]]
+        lacking = f"\nNo fit of {', '.join(self.failed)}." if self.failed else ""
+        return f"{shown.to_string(float_format='{:.2f}'.format)}{lacking}"
+
+
+def explore(
+    X: Any,
+    y: Any,
+    kernels: Mapping[str, Any],
+    likelihoods: Mapping[str, Likelihood] | None = None,
+    *,
+    grow: bool = False,
+    score: Score = "evidence",
+    most: int = 100,
+    hyper: HyperName | Strategy | None = "evidence",
+    path: Any = None,
+    processes: int = 1,
+    client: Any = None,
+    random_seed: Seed = None,
+    progress: bool = True,
+    **options: Any,
+) -> Exploration:
+    """Fit many models to the same cases, and compare them.
+
+    Parameters
+    ----------
+    X, y
+        Data, as `fit` takes them.
+    kernels : mapping of str to Kernel
+        Kernels by name; with ``grow`` the base kernels, of which sums and products are made.
+    likelihoods : mapping of str to Likelihood, optional
+        `Probit` by default. Each is fitted with each kernel.
+    grow : bool
+        Search over sums and products, with one likelihood, until none of the next is better.
+    score : {"evidence", "loo"}
+        By what ``grow`` goes on, and which model is ``found``: the corrected log evidence less half the logarithm of
+        the number of cases for each hyperparameter, or the leave-one-out elpd.
+    most : int
+        Fits, at most.
+    hyper
+        As for `fit`.
+    path : str or Path, optional
+        A folder to which each fit is written when it is done. A second call with the same arguments goes on there.
+    processes, client
+        How many fits at a time, each in its own process; or a Dask cluster (`hyper.Evidence`).
+    random_seed : int, numpy.random.Generator or None
+        Source of all randomness. Each fit has a source of its own, whoever computes it.
+    progress : bool
+        Show a progress bar if it takes longer than a second.
+    **options
+        Of `fit`: ``method``, ``priors``, ``offset``, ``weights``, ``inducing``, ``draws`` and others.
+
+    Returns
+    -------
+    Exploration
+        With ``fits``, ``table`` and ``found``; ``combine()`` makes one posterior of them.
+
+    Raises
+    ------
+    ValueError
+        If an argument is invalid, or there are more combinations than ``most``.
+    ConvergenceError
+        If no model has a fit.
+
+    Warns
+    -----
+    UserWarning
+        If Ctrl-C ended it early, or some model has no fit.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import bayesgp_mf as bgp
+    >>> rng = np.random.default_rng(1)
+    >>> X = rng.uniform(-2.0, 2.0, (60, 2))
+    >>> y = np.sin(3.0 * X[:, 0]) + 0.3 * rng.normal(size=60) > 0
+    >>> kernels = {"both": bgp.kernels.Gaussian([1.0, 1.0], 4.0), "line": bgp.kernels.Linear() + bgp.kernels.Bias()}
+    >>> found = bgp.explore(X, y, kernels, draws=50, random_seed=1)
+    >>> found.found, list(found.table.index)
+    ('both', ['both', 'line'])
+    """
+    check_positive_integers(most=most, processes=processes)
+    check_flags(grow=grow, progress=progress)
+    if score not in ("evidence", "loo"):
+        raise ValueError(f"score must be 'evidence' or 'loo', got {score!r}.")
+    base = {name: as_kernel(kernel) for name, kernel in _named("kernels", kernels).items()}
+    each = _named("likelihoods", {"probit": Probit()} if likelihoods is None else likelihoods)
+    each = {name: as_likelihood(likelihood) for name, likelihood in each.items()}
+    if grow and len(each) > 1:
+        raise ValueError("grow=True goes with one likelihood. Explore the likelihoods with the kernel that it finds.")
+    if not grow and (count := len(base) * len(each)) > most:
+        raise ValueError(f"{len(base)} kernels with {len(each)} likelihoods are {count} models, more than most={most}.")
+    entropy = int(as_generator(random_seed).integers(2**62))
+    work = _Work(X, y, base, each, hyper, options)
+    if path is not None:
+        work.folder = as_path("path", path)
+        work.log = Log.at(work.folder / "fits.jsonl", work.stated(), "explore")
+        entropy = work.log.begin(entropy, known=random_seed is not None)
+    work.entropy = entropy
+    where = {"processes": int(processes), "client": client, "progress": progress, "most": int(most)}
+    try:
+        if grow:
+            _grow(work, score, **where)
+        else:
+            work.fit([(((name,),), other) for name in base for other in each], **where)
+    except KeyboardInterrupt:
+        if not work.fits:
+            raise
+        warn(f"Ctrl-C: {len(work.fits)} models are fitted, and what follows is of these.")
+    return work.finished(score)
+
+
+Job: TypeAlias = tuple[Expression, str]
+"""An expression, and the name of a likelihood."""
+
+
+@dataclass(eq=False)
+class _Work:
+    """What is to be fitted, and what has been."""
+
+    X: Any
+    y: Any
+    base: dict[str, Kernel]
+    likelihoods: dict[str, Likelihood]
+    hyper: Any
+    options: dict[str, Any]
+    entropy: int = 0
+    folder: Path = Path()
+    log: Log | None = None
+    fits: dict[str, Container] = field(default_factory=dict)
+    facts: dict[str, dict[str, Any]] = field(default_factory=dict)
+
+    def stated(self) -> dict[str, Any]:
+        """Return what a file says of the call."""
+        return {
+            "data": [checksum(np.asarray(each)) for each in (self.X, self.y)],
+            "kernels": {name: describe_kernel(kernel) for name, kernel in self.base.items()},
+            "values": {name: {key: value.tolist() for key, value in k.params.items()} for name, k in self.base.items()},
+            "likelihoods": {name: describe_likelihood(each) for name, each in self.likelihoods.items()},
+            "hyper": repr(self.hyper),
+            "options": {name: _in_words(value) for name, value in self.options.items()},
+        }
+
+    def name(self, job: Job) -> str:
+        """Return the name of a model."""
+        text = " + ".join(" * ".join(term) for term in job[0])
+        return f"{text}, {job[1]}" if len(self.likelihoods) > 1 else text
+
+    def fit(self, jobs: list[Job], *, processes: int, client: Any, progress: bool, most: int) -> None:
+        """Fit models that were not fitted yet, so long as there may be more."""
+        new = dict[str, Job]()
+        for job in jobs:
+            name = self.name(job)
+            if name not in self.facts and len(self.facts) + len(new) < most and not self._from_file(name):
+                new[name] = job
+        with (
+            progress_bar("fitting models", total=len(new), enabled=progress) as advance,
+            closing(backend(processes, client).map(_fitted, list(new.values()), self.apart())) as found,
+        ):
+            for name, (idata, facts) in zip(new, found, strict=True):
+                self._keep(name, idata, facts)
+                advance(f"{len(self.facts)} models")
+
+    def apart(self) -> _Work:
+        """Return what a fit must know, without the fits of others."""
+        return _Work(self.X, self.y, self.base, self.likelihoods, self.hyper, self.options, self.entropy)
+
+    def _file(self, name: str) -> Path:
+        return self.folder / f"{hashlib.sha1(name.encode()).hexdigest()[:16]}.nc"
+
+    def _from_file(self, name: str) -> bool:
+        if self.log is None or name not in self.log.done:
+            return False
+        self.facts[name] = self.log.done[name]
+        if "error" not in self.facts[name]:
+            self.fits[name] = load(self._file(name))
+        return True
+
+    def _keep(self, name: str, idata: Container | None, facts: dict[str, Any]) -> None:
+        self.facts[name] = facts
+        if idata is not None:
+            self.fits[name] = idata
+        if self.log is not None:
+            if idata is not None:
+                save(idata, self._file(name))
+            self.log.add(name, facts)
+
+    def score(self, name: str, score: Score) -> float:
+        """Return by what a model is judged; -inf where there is no fit."""
+        if name not in self.fits:
+            return -np.inf
+        group = fit_group(self.fits[name])
+        if score == "loo":
+            return float(group["loo_i"].sum())
+        if "node_weight" in group or "log_evidence" not in group:
+            raise ValueError("an average over hyperparameters has no evidence. Give score='loo'.")
+        parameters = group.sizes.get("hyper", 0)
+        return float(evidence_of_fit(group).corrected - 0.5 * parameters * np.log(group.sizes["obs_id"]))
+
+    def finished(self, score: Score) -> Exploration:
+        """Return the models side by side."""
+        failed = {name: facts["error"] for name, facts in self.facts.items() if "error" in facts}
+        if not self.fits:
+            first = next(iter(failed), "")
+            raise ValueError(f"none of the models has a fit. The first, {first}, ended in: {failed.get(first)}")
+        if failed:
+            warn(f"{len(failed)} of {len(self.facts)} models have no fit: see failed.")
+        known = {name: self.facts[name] for name in self.fits}
+        if len(self.fits) > 1:
+            table = compare(self.fits).table
+        else:
+            ((name, idata),) = self.fits.items()
+            estimate = loo(idata)
+            elpd = estimate["elpd_loo"] if "elpd_loo" in estimate else estimate["elpd"]
+            group = fit_group(idata)
+            evidence = evidence_of_fit(group).corrected if "node_weight" not in group else np.nan
+            columns = {"log_evidence": evidence, "elpd": float(elpd), "se": float(estimate["se"]), "weight": 1.0}
+            table = pd.DataFrame(columns, index=[name])
+        groups = {name: fit_group(self.fits[name]) for name in table.index}
+        table["parameters"] = [group.sizes.get("hyper", 0) for group in groups.values()]
+        table["verdict"] = [quality_of_fit(group, group.sizes["obs_id"]).verdict for group in groups.values()]
+        for column in ("seconds", "warning"):
+            table[column] = [known[name][column] for name in table.index]
+        # evidences of one kind can be held against each other; else leave-one-out decides
+        judged = score if table.get("evidence_kind", pd.Series(["ep"])).nunique() == 1 else "loo"
+        averaged = any("node_weight" in group for group in groups.values())
+        best = max(self.fits, key=lambda name: self.score(name, "loo" if averaged else judged))
+        return Exploration(self.fits, table, failed, best)
+
+
+def _fitted(work: _Work, job: Job) -> tuple[Container | None, dict[str, Any]]:
+    """Fit one model, and return it with the seconds it took, the first warning, or the error that it ended in."""
+    name, (expression, likelihood) = work.name(job), job
+    kernel, fixed = built(work.base, expression)
+    options = dict(work.options)
+    if work.hyper is not None:
+        options["fixed"] = [*options.get("fixed", ()), *fixed]
+    seed = int.from_bytes(hashlib.sha256(name.encode()).digest()[:4], "big")
+    begin = time.perf_counter()
+    facts: dict[str, Any] = {"warning": ""}
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        try:
+            idata = fit(
+                work.X,
+                work.y,
+                kernel,
+                work.likelihoods[likelihood],
+                hyper=work.hyper,
+                random_seed=np.random.default_rng([work.entropy, seed]),
+                progress=False,
+                **options,
+            )
+        except FAILED as error:
+            idata, facts["error"] = None, f"{type(error).__name__}: {error}"
+    if caught:
+        facts["warning"] = str(caught[0].message)
+    return idata, facts | {"seconds": time.perf_counter() - begin}
+
+
+def built(base: Mapping[str, Kernel], expression: Expression) -> tuple[Kernel, list[str]]:
+    """Return the kernel of an expression, and parameters that say nothing there: all scales of a product but one."""
+    kernel = reduce(add, (reduce(mul, (base[name] for name in term)) for term in expression))
+    later = [place > 0 for term in expression for place, name in enumerate(term) for _ in leaves(base[name])]
+    single = [len(leaves(base[name])) == 1 for term in expression for name in term for _ in leaves(base[name])]
+    names, redundant = iter(kernel.params), list[str]()
+    for leaf, is_later, alone in zip(leaves(kernel), later, single, strict=True):
+        scale = getattr(leaf, "scale_name", None)
+        redundant += [
+            name for name, own in zip(names, leaf.params, strict=False) if is_later and alone and own == scale
+        ]
+    return kernel, redundant
+
+
+def _grow(work: _Work, score: Score, **where: Any) -> None:
+    """Fit expressions until none of the next is better, or there are as many fits as there may be."""
+    (likelihood,) = work.likelihoods
+    best: Expression = ()
+    jobs: list[Job] = [(((name,),), likelihood) for name in work.base]
+    while jobs:
+        work.fit(jobs, **where)
+        expressions = {work.name(job): job[0] for job in jobs}
+        name = max(expressions, key=lambda name: work.score(name, score))
+        if best and work.score(name, score) <= work.score(work.name((best, likelihood)), score):
+            return
+        best = expressions[name]
+        jobs = [(each, likelihood) for each in dict.fromkeys(_next(best, list(work.base)))]
+
+
+def _next(best: Expression, base: list[str]) -> Iterator[Expression]:
+    """Return expressions one step from another, each once whatever the order of its terms and factors."""
+    for name in base:
+        yield tuple(sorted((*best, (name,))))
+        for k, term in enumerate(best):
+            others = best[:k] + best[k + 1 :]
+            yield tuple(sorted((*others, tuple(sorted((*term, name))))))
+            for j in range(len(term)):
+                replaced = tuple(sorted((*term[:j], name, *term[j + 1 :])))
+                if replaced != term:
+                    yield tuple(sorted((*others, replaced)))
+
+
+def _named(argument: str, given: Any) -> dict[str, Any]:
+    """Return what is given by name, or raise a ValueError."""
+    if not isinstance(given, Mapping) or not given or not all(isinstance(name, str) for name in given):
+        one = "{'smooth': kernels.Gaussian()}" if argument == "kernels" else "{'probit': Probit()}"
+        raise ValueError(f"{argument} must be a mapping of names, such as {one}, got {given!r}.")
+    return dict(given)
+
+
+def _in_words(value: Any) -> str:
+    array = np.asarray(value)
+    return checksum(array) if array.dtype != object and array.ndim else repr(value)

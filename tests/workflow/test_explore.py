@@ -1,0 +1,105 @@
+"""Many models at once: each is the fit of its own, whoever computes it, and a second call goes on."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import bayesgp_mf as bgp
+from bayesgp_mf import kernels
+from bayesgp_mf.hyper import Evidence
+
+N = 40
+RNG = np.random.default_rng(5)
+X = RNG.uniform(-2.0, 2.0, (N, 2))
+Y = np.sin(3.0 * X[:, 0]) + 0.3 * RNG.normal(size=N) > 0
+BASE = {"smooth": kernels.Gaussian(1.0, columns=[0]), "line": kernels.Linear(columns=[1]) + kernels.Bias()}
+LIKELIHOODS = {"probit": bgp.Probit(), "logit": bgp.Logit()}
+OPTIONS = {"draws": 20, "random_seed": 1, "hyper": Evidence(starts=1), "progress": False}
+
+
+@pytest.fixture(scope="module")
+def found():
+    return bgp.explore(X, Y, BASE, LIKELIHOODS, **OPTIONS)
+
+
+def test_every_combination_is_the_fit_of_its_own(found):
+    assert set(found.fits) == {f"{kernel}, {other}" for kernel in BASE for other in LIKELIHOODS}
+    alone = bgp.fit(X, Y, BASE["smooth"], bgp.Logit(), hyper=Evidence(starts=1), draws=20, random_seed=1)
+    there = found.fits["smooth, logit"]
+    assert float(there["fit"]["log_evidence"]) == pytest.approx(float(alone["fit"]["log_evidence"]), abs=1e-6)
+    assert found.table.loc["smooth, logit", "parameters"] == 2
+    assert found.found in {"smooth, probit", "smooth, logit"}
+    assert list(found.table["elpd"]) == sorted(found.table["elpd"], reverse=True)
+    assert "smooth, logit" in str(found)
+
+
+def test_an_average_of_them_is_a_fit(found):
+    both = found.combine(random_seed=1)
+    best = max(float(idata["fit"]["loo_i"].sum()) for idata in found.fits.values())
+    assert float(both["fit"]["loo_i"].sum()) >= best - 1e-2
+
+
+def test_two_processes_make_what_one_makes():
+    one = bgp.explore(X, Y, BASE, **OPTIONS)
+    two = bgp.explore(X, Y, BASE, processes=2, **OPTIONS)
+    for name, idata in one.fits.items():
+        np.testing.assert_array_equal(two.fits[name]["posterior"]["f"], idata["posterior"]["f"])
+
+
+def test_a_second_call_goes_on(found, tmp_path, monkeypatch):
+    one = {"smooth": BASE["smooth"], "line": BASE["line"]}
+    first = bgp.explore(X, Y, one, path=tmp_path / "models", **OPTIONS)
+    monkeypatch.setattr("bayesgp_mf.workflow.explore.fit", None)  # nothing is fitted again
+    again = bgp.explore(X, Y, one, path=tmp_path / "models", **OPTIONS)
+    for name, idata in first.fits.items():
+        np.testing.assert_array_equal(again.fits[name]["posterior"]["f"], idata["posterior"]["f"])
+    assert list(again.table["seconds"]) == list(first.table["seconds"])
+    with pytest.raises(ValueError, match="results of another call, which differs in data"):
+        bgp.explore(X + 1.0, Y, one, path=tmp_path / "models", **OPTIONS)
+
+
+def test_growing_adds_what_the_labels_ask_for():
+    X = np.random.default_rng(0).uniform(-2.0, 2.0, (120, 2))
+    y = np.sin(3.0 * X[:, 0]) + 0.7 * X[:, 1] + 0.1 * np.random.default_rng(1).normal(size=120) > 0
+    base = {"smooth": BASE["smooth"], "line": kernels.Linear(columns=[1])}
+    found = bgp.explore(X, y, base, grow=True, **OPTIONS)
+    assert found.found in {"line + smooth", "line + smooth * smooth"}
+    assert len(found.fits) <= 20
+    few = bgp.explore(X, y, base, grow=True, most=3, **OPTIONS)
+    assert len(few.fits) == 3
+    by_loo = bgp.explore(X, y, base, grow=True, score="loo", most=6, **OPTIONS)
+    assert by_loo.found == by_loo.table.index[0]
+
+
+def test_a_product_has_one_scale():
+    one, other = kernels.Gaussian(1.0, columns=[0]), kernels.Periodic(1.0, period=1.0, columns=[0])
+    found = bgp.explore(X, Y, {"smooth": one, "wave": other}, grow=True, most=6, **OPTIONS)
+    products = [name for name in found.fits if " * " in name and " + " not in name]
+    for name in products:
+        tuned = found.fits[name]["fit"].coords["hyper"].values
+        assert sum("variance" in each for each in tuned) == 1, name
+
+
+def test_a_model_without_a_fit_is_named():
+    singular = {"smooth": BASE["smooth"], "constant": kernels.Linear(columns=[1])}
+    options = OPTIONS | {"hyper": None, "method": "laplace", "control": bgp.Control(max_iterations=1)}
+    with pytest.raises(ValueError, match="none of the models has a fit"):
+        bgp.explore(X, Y, singular, **options)
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"kernels": BASE["smooth"]}, "kernels must be a mapping"),
+        ({"kernels": {}}, "kernels must be a mapping"),
+        ({"likelihoods": [bgp.Probit()]}, "likelihoods must be a mapping"),
+        ({"score": "waic"}, "score must be"),
+        ({"likelihoods": LIKELIHOODS, "grow": True}, "one likelihood"),
+        ({"most": 1}, "more than most=1"),
+        ({"most": 0}, "most"),
+    ],
+)
+def test_wrong_arguments_are_named(given, message):
+    with pytest.raises(ValueError, match=message):
+        bgp.explore(**{"X": X, "y": Y, "kernels": BASE, **OPTIONS, **given})
