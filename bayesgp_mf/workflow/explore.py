@@ -352,10 +352,10 @@ def built(base: Mapping[str, Kernel], expression: Expression) -> tuple[Kernel, l
     single = [len(leaves(base[name])) == 1 for term in expression for name in term for _ in leaves(base[name])]
     names, redundant = iter(kernel.params), list[str]()
     for leaf, is_later, alone in zip(leaves(kernel), later, single, strict=True):
+        own = dict(zip(leaf.params, names, strict=False))
         scale = getattr(leaf, "scale_name", None)
-        redundant += [
-            name for name, own in zip(names, leaf.params, strict=False) if is_later and alone and own == scale
-        ]
+        if is_later and alone and scale is not None:
+            redundant.append(own[scale])
     return kernel, redundant
 
 
