@@ -48,6 +48,7 @@ from bayesgp_mf.reports.report import report as report
 from bayesgp_mf.workflow.calibrate import calibrate as calibrate
 from bayesgp_mf.workflow.combine import combine as combine
 from bayesgp_mf.workflow.explore import explore as explore
+from bayesgp_mf.workflow.plan import plan as plan
 from bayesgp_mf.workflow.prior import prior_predictive as prior_predictive
 
 __version__: str

@@ -1,0 +1,266 @@
+"""What further cases would bring: data that have not been observed, drawn from a fit, and fitted with it."""
+
+from __future__ import annotations
+
+import warnings
+from contextlib import closing
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import ArrayLike
+
+from bayesgp_mf.container.groups import Container
+from bayesgp_mf.container.read import fit_group, from_container
+from bayesgp_mf.container.stored import priors_of
+from bayesgp_mf.container.write import check_has_cases
+from bayesgp_mf.errors import ConvergenceError, NotPositiveDefiniteError, Status, UndefinedQuantityError, warn
+from bayesgp_mf.fitting import Seed
+from bayesgp_mf.hyper import HyperName, Strategy, Target, get_strategy
+from bayesgp_mf.inference.assembly import assemble
+from bayesgp_mf.inference.solution import Control
+from bayesgp_mf.inference.solver import Solver
+from bayesgp_mf.inputs.options import check_flags, check_positive_integers
+from bayesgp_mf.likelihoods import Likelihood
+from bayesgp_mf.matrices.blas import one_thread_if_small
+from bayesgp_mf.parallel import backend
+from bayesgp_mf.processes.process import Part, Process
+from bayesgp_mf.processes.several_classes import make_process
+from bayesgp_mf.progress import progress_bar
+from bayesgp_mf.seeds import as_generator
+from bayesgp_mf.tuning import tune
+from bayesgp_mf.types import Array
+
+QUANTITIES = ("log_score", "error", "width")
+WIDE = 2.0 * 1.6448536269514722
+"""Standard deviations of a normal distribution across its middle 90 %."""
+FEW_VALUES = 10
+"""A column with no more different values than that keeps to them."""
+
+
+@dataclass(frozen=True, eq=False)
+class Plan:
+    """What is to be expected with further cases; ``print`` shows the table.
+
+    Attributes
+    ----------
+    table : pandas.DataFrame
+        By number of further ``cases`` and by ``quantity``: ``mean`` and the ends ``lower``, ``upper`` of the band.
+    values : (replicas, sizes, 3) array
+        log_score, error and width of each data set.
+    level : float
+        Probability of the bands.
+    """
+
+    table: pd.DataFrame
+    values: Array
+    level: float
+
+    def __str__(self) -> str:
+        return str(self.table.to_string(float_format="{:.3f}".format))
+
+
+def plan(
+    idata: Container,
+    sizes: ArrayLike,
+    *,
+    X: ArrayLike | None = None,
+    replicas: int = 50,
+    test: int = 200,
+    level: float = 0.8,
+    hyper: HyperName | Strategy | None = None,
+    kernel: Any = None,
+    likelihood: Likelihood | None = None,
+    method: Solver | None = None,
+    processes: int = 1,
+    client: Any = None,
+    random_seed: Seed = None,
+    progress: bool = True,
+) -> Plan:
+    """Return how good predictions would be with so many further cases.
+
+    Each replica draws a function from the posterior, further cases and test cases with their targets, fits all cases
+    together, and looks at the test cases. The band says how far results differ from replica to replica: by what is not
+    known yet, by the cases that would come, and by the choice of ``test`` cases.
+
+    Parameters
+    ----------
+    idata : InferenceData or DataTree
+        What `fit` returned, or the same loaded from a file.
+    sizes : int or (s,) array_like of int
+        Numbers of further cases; 0 is the fit as it is.
+    X : (m, d) array_like, optional
+        Inputs from which those of further cases and of test cases are drawn, without replacement where there are
+        enough. By default they are drawn around those of the fit, by a smoothed bootstrap; a column with at most ten
+        different values, and groups, keep to their values.
+    replicas : int
+        Data sets.
+    test : int
+        Test cases of each.
+    level : float
+        Probability of the bands.
+    hyper : None, str or Strategy
+        How each fit chooses its hyperparameters, as in `fit`. By default it has those under which its data were drawn,
+        as if they were known.
+    kernel, likelihood, method : optional
+        Those of the fit that the container does not hold.
+    processes, client
+        How many replicas at a time, each in its own process; or a Dask cluster (`hyper.Evidence`).
+    random_seed : int, numpy.random.Generator or None
+        Source of all randomness.
+    progress : bool
+        Show a progress bar if it takes longer than a second.
+
+    Returns
+    -------
+    Plan
+        With ``log_score``, the mean log predictive density of a test target in nats; ``error``, the share of labels
+        that are not the more probable one, or else the mean distance of a target from its predicted mean; and
+        ``width``, the mean width of 90 % intervals of latent values.
+
+    Raises
+    ------
+    ValueError
+        If an argument is invalid.
+    UndefinedQuantityError
+        If cases have several latent values, offsets, weights or trials of their own, or the method no variance.
+    ConvergenceError
+        If no replica has a solution.
+
+    Warns
+    -----
+    UserWarning
+        If Ctrl-C ended it early, or some replicas have no solution.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import bayesgp_mf as bgp
+    >>> X = np.linspace(-2, 2, 30)[:, None]
+    >>> idata = bgp.fit(X, np.sin(3 * X[:, 0]) > 0, bgp.kernels.Gaussian(0.7, 4.0), draws=50, random_seed=1)
+    >>> found = bgp.plan(idata, [0, 100], replicas=10, random_seed=1)
+    >>> width = found.table["mean"].unstack()["width"]
+    >>> bool(width[100] < width[0])
+    True
+    """
+    fit = fit_group(idata)
+    check_has_cases(fit, "a plan")
+    check_positive_integers(replicas=replicas, test=test, processes=processes)
+    check_flags(progress=progress)
+    if not (isinstance(level, float) and 0.0 < level < 1.0):
+        raise ValueError(f"level must be a probability between 0 and 1, such as 0.8, got {level!r}.")
+    counts = np.atleast_1d(np.asarray(sizes))
+    if counts.ndim != 1 or counts.dtype.kind not in "iu" or not counts.size or np.any(counts < 0):
+        raise ValueError(f"sizes must be whole numbers >= 0 of further cases, such as [100, 400], got {sizes!r}.")
+    process = from_container(idata, kernel, likelihood, method)
+    known = process.problem.likelihood
+    if known.has_classes or known.stored_by_case or known.new_case_facts:
+        raise UndefinedQuantityError(
+            "a plan is for cases with one latent value each and without offsets, weights or trials of their own, which "
+            "further cases would need."
+        )
+    strategy = None if hyper is None else get_strategy(hyper)
+    chosen = {} if strategy is None else priors_of(fit, None)
+    entropy = int(as_generator(random_seed).integers(2**62))
+    pool = None if X is None else process.new_inputs(X)
+    task = _Task(process, pool, np.unique(counts), int(test), strategy, chosen, entropy)
+    values = list[Array]()
+    try:
+        with (
+            progress_bar("drawing data sets", total=int(replicas), enabled=progress) as advance,
+            closing(backend(int(processes), client).map(_scored, range(int(replicas)), task)) as found,
+        ):
+            for done, each in enumerate(found, 1):
+                if each is not None:
+                    values.append(each)
+                advance(f"{done} of {replicas}")
+    except KeyboardInterrupt:
+        if not values:
+            raise
+        warn(f"Ctrl-C: {len(values)} of {replicas} replicas are done, and what follows is of these.")
+    else:
+        if len(values) < replicas:
+            warn(f"{int(replicas) - len(values)} of {replicas} data sets had no solution, and are left out.")
+    if not values:
+        raise ConvergenceError("none of the data sets had a solution.", Status.MAX_ITERATIONS)
+    return _plan(np.array(values), task.sizes, level)
+
+
+@dataclass(frozen=True, eq=False)
+class _Task:
+    """What a replica must know."""
+
+    process: Process
+    pool: Array | None
+    sizes: Array
+    test: int
+    strategy: Strategy | None
+    chosen: dict[str, Any]
+    entropy: int
+
+    def scores(self, replica: int) -> Array:
+        """Return log score, error and width for each size, ``(sizes, 3)``."""
+        rng = np.random.default_rng([self.entropy, replica])
+        part = self.process.parts[rng.choice(len(self.process.parts), p=self.process.weights)]
+        likelihood, most = part.problem.likelihood, int(self.sizes[-1])
+        X = self._inputs(part.X, most + self.test, rng)
+        f = part.draw_at(X, 1, rng)[0]
+        t = np.asarray(likelihood.sample(f, rng), dtype=np.float64)
+        new, X_test, t_test = X[:most], X[most:], t[most:]
+        rows = []
+        for size in self.sizes:
+            cases = np.concatenate([part.X, new[:size]]), np.concatenate([part.problem.t, t[:size]])
+            mean, variance = self._fitted(part, *cases, rng).latent_at(X_test)
+            score = likelihood.log_partition(t_test, mean, variance).value
+            if likelihood.is_binary:
+                error = (likelihood.predict_proba(mean, variance) > 0.5) != (t_test > 0)
+            else:
+                known = likelihood.predictive_moments(mean, variance)
+                error = np.abs(t_test - (mean if known is None else known[0]))
+            rows.append((np.mean(score), np.mean(error), WIDE * np.mean(np.sqrt(variance))))
+        return np.array(rows)
+
+    def _inputs(self, X: Array, count: int, rng: np.random.Generator) -> Array:
+        """Return inputs of further cases."""
+        if self.pool is not None:
+            return self.pool[rng.choice(len(self.pool), count, replace=len(self.pool) < count)]
+        n, d = X.shape
+        spread = X.std(axis=0)
+        spread[[np.unique(column).size <= FEW_VALUES for column in X.T]] = 0.0
+        width = n ** (-1.0 / (d + 4.0))  # Scott's rule
+        drawn = X[rng.integers(n, size=count)]
+        moved = X.mean(axis=0) + (drawn - X.mean(axis=0)) / np.sqrt(1.0 + width**2)  # so that variances stay
+        moved += width / np.sqrt(1.0 + width**2) * spread * rng.standard_normal(drawn.shape)
+        return np.where(spread > 0, moved, drawn)
+
+    def _fitted(self, part: Part, X: Array, t: Array, rng: np.random.Generator) -> Process:
+        solver, likelihood = part.method, part.problem.likelihood
+        with one_thread_if_small(len(t)):
+            if self.strategy is not None:
+                target = Target(
+                    X, t, likelihood, part.kernel, solver, Control(throw=True, progress=False), **self.chosen
+                )
+                quiet = Control(progress=False)
+                return tune(
+                    target, self.strategy, solver, control=quiet, draws=1, chains=1, rng=rng, progress=False
+                ).posterior
+            control = Control(throw=True, progress=False)
+            problem = assemble(part.kernel, X, t, likelihood, solver=solver, control=control)
+            return make_process(part.kernel, X, problem, solver.solve(problem, control), solver)
+
+
+def _scored(task: _Task, replica: int) -> Array | None:
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of single fits, of which there are hundreds
+            return task.scores(replica)
+    except (ConvergenceError, NotPositiveDefiniteError):
+        return None
+
+
+def _plan(values: Array, sizes: Array, level: float) -> Plan:
+    ends = np.quantile(values, [0.5 * (1.0 - level), 0.5 * (1.0 + level)], axis=0)
+    index = pd.MultiIndex.from_product([sizes.tolist(), QUANTITIES], names=["cases", "quantity"])
+    columns = {"mean": values.mean(axis=0).ravel(), "lower": ends[0].ravel(), "upper": ends[1].ravel()}
+    return Plan(pd.DataFrame(columns, index=index), values, level)

@@ -1,0 +1,104 @@
+"""Plans: exact where the posterior is known, and what the theory of the average case says."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import bayesgp_mf as bgp
+from bayesgp_mf.likelihoods import Gaussian
+from validation.studies.perceptron import replica_error
+
+RNG = np.random.default_rng(2)
+X = RNG.uniform(-2.0, 2.0, (30, 1))
+Y = np.sin(3.0 * X[:, 0]) + 0.3 * RNG.normal(size=30) > 0
+KERNEL = bgp.kernels.Gaussian(0.7, 4.0)
+OPTIONS = {"replicas": 8, "test": 50, "random_seed": 1, "progress": False}
+
+
+@pytest.fixture(scope="module")
+def fitted():
+    return bgp.fit(X, Y, KERNEL, draws=10, random_seed=1)
+
+
+def test_errors_of_a_perceptron_are_those_of_the_replica_theory():
+    """On average over teachers and inputs, as the number of inputs grows (2000, section 9)."""
+    d, rng = 40, np.random.default_rng(0)
+    first, pool = rng.standard_normal((d, d)), rng.standard_normal((2000, d))
+    labels = first @ rng.standard_normal(d) > 0
+    idata = bgp.fit(first, labels, bgp.kernels.Linear(), bgp.Step(), draws=10, random_seed=1)
+    found = bgp.plan(idata, [0, 40, 160], X=pool, replicas=30, test=300, random_seed=1, progress=False)
+    errors = found.table["mean"].unstack()["error"]
+    for cases in (0, 40, 160):
+        assert errors[cases] == pytest.approx(replica_error((d + cases) / d), abs=0.03)
+
+
+def test_widths_under_gaussian_noise_do_not_depend_on_the_targets():
+    noise, pool = 0.25, np.linspace(-2.0, 2.0, 400)[:, None]
+    idata = bgp.fit(X, X[:, 0], KERNEL, Gaussian(noise), draws=10, random_seed=1)
+    found = bgp.plan(idata, 400, X=pool, **{**OPTIONS, "test": 400})
+    # all of the pool is observed once more, on average; the test cases are of the same pool
+    K = KERNEL.gram(np.concatenate([X, pool]))
+    variance = np.diag(K - K @ np.linalg.solve(K + noise * np.eye(len(K)), K))[len(X) :]
+    expected = 2.0 * 1.6448536 * np.mean(np.sqrt(variance))
+    assert found.table.loc[(400, "width"), "mean"] == pytest.approx(expected, rel=0.05)
+
+
+def test_no_further_cases_are_the_fit_as_it_is(fitted):
+    pool = np.linspace(-2.0, 2.0, 50)[:, None]
+    found = bgp.plan(fitted, 0, X=pool, **OPTIONS)
+    sd = bgp.predict(fitted, pool, draws=False)["predictions"]["latent_sd"].values
+    np.testing.assert_allclose(found.values[:, 0, 2], 2.0 * 1.6448536 * sd.mean(), rtol=1e-5)
+
+
+def test_more_cases_are_better_on_average(fitted):
+    table = bgp.plan(fitted, [0, 50, 200], **{**OPTIONS, "replicas": 20}).table
+    means = table["mean"].unstack()
+    assert means["log_score"].is_monotonic_increasing
+    assert means["width"].is_monotonic_decreasing
+    assert np.all(table["lower"] <= table["upper"])
+
+
+def test_other_kinds_of_targets_and_averages_have_plans():
+    counts, options = RNG.poisson(np.exp(X[:, 0])), {"draws": 10, "random_seed": 1}
+    averaged = bgp.hyper.Integrate(starts=1, points=3)
+    for idata in (
+        bgp.fit(X, counts, KERNEL, bgp.Poisson(), **options),
+        bgp.fit(X, np.minimum(counts, 2), KERNEL, bgp.Ordinal([0.5, 1.5], 1.0), **options),
+        bgp.fit(X, Y, KERNEL, bgp.Logit(), hyper=averaged, **options),
+    ):
+        found = bgp.plan(idata, [0, 20], **{**OPTIONS, "replicas": 3})
+        assert np.all(np.isfinite(found.values))
+
+
+def test_hyperparameters_may_be_chosen_anew(fitted):
+    kept = bgp.plan(fitted, 20, **{**OPTIONS, "replicas": 3})
+    tuned = bgp.plan(fitted, 20, hyper=bgp.hyper.Evidence(starts=1), **{**OPTIONS, "replicas": 3})
+    assert not np.allclose(kept.values, tuned.values)
+
+
+def test_whoever_computes_it(fitted):
+    one, two = (bgp.plan(fitted, [10], **{**OPTIONS, "replicas": 4, "processes": k}) for k in (1, 2))
+    np.testing.assert_array_equal(one.values, two.values)
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"sizes": [-1]}, "sizes must be"),
+        ({"sizes": 2.5}, "sizes must be"),
+        ({"sizes": "many"}, "sizes must be"),
+        ({"level": 80}, "level must be"),
+        ({"replicas": 0}, "replicas"),
+        ({"X": np.zeros((5, 3))}, "X_new"),
+    ],
+)
+def test_wrong_arguments_are_named(fitted, given, message):
+    with pytest.raises(ValueError, match=message):
+        bgp.plan(fitted, **{"sizes": 5, **OPTIONS, **given})
+
+
+def test_cases_with_facts_of_their_own_have_none():
+    idata = bgp.fit(X, Y, KERNEL, draws=10, random_seed=1, offset=np.zeros(30))
+    with pytest.raises(bgp.UndefinedQuantityError, match="a plan is for cases"):
+        bgp.plan(idata, 5)
