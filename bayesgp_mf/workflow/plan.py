@@ -1,4 +1,10 @@
-"""What further cases would bring: data that have not been observed, drawn from a fit, and fitted with it."""
+r"""What further cases would bring: data that have not been observed, drawn from a fit, and fitted with it.
+
+On average over functions from the posterior, and over targets drawn from those, a model knows how well it will do if it
+is right. How far it is right for predictions shows in leave-one-out, which is known. With :math:`\bar s_m` what the
+model says of m further cases and :math:`\hat s` the leave-one-out value, :math:`\hat s\, \bar s_m / \bar s_0` is to
+be expected; of log densities of numbers, which have no zero of their own, :math:`\hat s + \bar s_m - \bar s_0`.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +24,7 @@ from bayesgp_mf.container.write import check_has_cases
 from bayesgp_mf.errors import ConvergenceError, NotPositiveDefiniteError, Status, UndefinedQuantityError, warn
 from bayesgp_mf.fitting import Seed
 from bayesgp_mf.hyper import HyperName, Strategy, Target, get_strategy
-from bayesgp_mf.inference.assembly import assemble
+from bayesgp_mf.inference.assembly import assemble, assemble_inducing
 from bayesgp_mf.inference.solution import Control
 from bayesgp_mf.inference.solver import Solver
 from bayesgp_mf.inputs.options import check_flags, check_positive_integers
@@ -46,9 +52,10 @@ class Plan:
     Attributes
     ----------
     table : pandas.DataFrame
-        By number of further ``cases`` and by ``quantity``: ``mean`` and the ends ``lower``, ``upper`` of the band.
+        By number of further ``cases`` and by ``quantity``: ``mean`` and the ends ``lower``, ``upper`` of the band. Log
+        score and error are held to the leave-one-out values of the fit, with their standard errors.
     values : (replicas, sizes, 3) array
-        log_score, error and width of each data set.
+        log_score, error and width of each data set as the model has them itself.
     level : float
         Probability of the bands.
     """
@@ -164,7 +171,8 @@ def plan(
     chosen = {} if strategy is None else priors_of(fit, None)
     entropy = int(as_generator(random_seed).integers(2**62))
     pool = None if X is None else process.new_inputs(X)
-    task = _Task(process, pool, np.unique(counts), int(test), strategy, chosen, entropy)
+    now = _leave_one_out(process)
+    task = _Task(process, pool, np.unique([0, *counts]), int(test), strategy, chosen, entropy)
     values = list[Array]()
     try:
         with (
@@ -184,7 +192,7 @@ def plan(
             warn(f"{int(replicas) - len(values)} of {replicas} data sets had no solution, and are left out.")
     if not values:
         raise ConvergenceError("none of the data sets had a solution.", Status.MAX_ITERATIONS)
-    return _plan(np.array(values), task.sizes, level)
+    return _plan(np.array(values), task.sizes, np.unique(counts), now, known.is_discrete, level)
 
 
 @dataclass(frozen=True, eq=False)
@@ -212,13 +220,8 @@ class _Task:
         for size in self.sizes:
             cases = np.concatenate([part.X, new[:size]]), np.concatenate([part.problem.t, t[:size]])
             mean, variance = self._fitted(part, *cases, rng).latent_at(X_test)
-            score = likelihood.log_partition(t_test, mean, variance).value
-            if likelihood.is_binary:
-                error = (likelihood.predict_proba(mean, variance) > 0.5) != (t_test > 0)
-            else:
-                known = likelihood.predictive_moments(mean, variance)
-                error = np.abs(t_test - (mean if known is None else known[0]))
-            rows.append((np.mean(score), np.mean(error), WIDE * np.mean(np.sqrt(variance))))
+            score, error = _scores(likelihood, t_test, mean, variance)
+            rows.append((score.mean(), error.mean(), WIDE * np.mean(np.sqrt(variance))))
         return np.array(rows)
 
     def _inputs(self, X: Array, count: int, rng: np.random.Generator) -> Array:
@@ -246,7 +249,11 @@ class _Task:
                     target, self.strategy, solver, control=quiet, draws=1, chains=1, rng=rng, progress=False
                 ).posterior
             control = Control(throw=True, progress=False)
-            problem = assemble(part.kernel, X, t, likelihood, solver=solver, control=control)
+            matrix: Any = part.problem.matrix
+            if matrix.form == "inducing":
+                problem = assemble_inducing(part.kernel, X, t, likelihood, inducing=matrix.points)
+            else:
+                problem = assemble(part.kernel, X, t, likelihood, solver=solver, control=control)
             return make_process(part.kernel, X, problem, solver.solve(problem, control), solver)
 
 
@@ -259,8 +266,32 @@ def _scored(task: _Task, replica: int) -> Array | None:
         return None
 
 
-def _plan(values: Array, sizes: Array, level: float) -> Plan:
-    ends = np.quantile(values, [0.5 * (1.0 - level), 0.5 * (1.0 + level)], axis=0)
-    index = pd.MultiIndex.from_product([sizes.tolist(), QUANTITIES], names=["cases", "quantity"])
-    columns = {"mean": values.mean(axis=0).ravel(), "lower": ends[0].ravel(), "upper": ends[1].ravel()}
+def _scores(likelihood: Likelihood, t: Array, mean: Array, variance: Array) -> tuple[Array, Array]:
+    """Return log predictive densities and errors ``(m,)`` of targets, given moments of their latent values."""
+    score = likelihood.log_partition(t, mean, variance).value
+    if likelihood.is_binary:
+        return score, ((likelihood.predict_proba(mean, variance) > 0.5) != (t > 0)).astype(np.float64)
+    known = likelihood.predictive_moments(mean, variance)
+    return score, np.abs(t - (mean if known is None else known[0]))
+
+
+def _leave_one_out(process: Process) -> tuple[Array, Array]:
+    """Return log score and error of the cases, each by the others, with their standard errors, ``(2,)`` each."""
+    problem, loo = process.problem, process.loo
+    each = np.array([loo.log_density, _scores(problem.likelihood, problem.t, loo.mean, loo.variance)[1]])
+    return each.mean(axis=1), each.std(axis=1) / np.sqrt(each.shape[1])
+
+
+def _plan(values: Array, sizes: Array, shown: Array, now: tuple[Array, Array], discrete: bool, level: float) -> Plan:
+    """Return the plan, held to leave-one-out with errors drawn from their normal distribution."""
+    value, error = now
+    drawn = value + error * np.random.default_rng(0).standard_normal((len(values), 2))
+    base, held = values[:, 0, :2].mean(axis=0), values.copy()
+    for k, by_ratio in enumerate((discrete, True)):
+        own, at = values[:, :, k], drawn[:, k, None]
+        held[:, :, k] = own * (at / base[k]) if by_ratio and base[k] else own + at - base[k]
+    held, values = (each[:, np.isin(sizes, shown)] for each in (held, values))
+    ends = np.quantile(held, [0.5 * (1.0 - level), 0.5 * (1.0 + level)], axis=0)
+    index = pd.MultiIndex.from_product([shown.tolist(), QUANTITIES], names=["cases", "quantity"])
+    columns = {"mean": held.mean(axis=0).ravel(), "lower": ends[0].ravel(), "upper": ends[1].ravel()}
     return Plan(pd.DataFrame(columns, index=index), values, level)

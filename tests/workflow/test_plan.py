@@ -28,9 +28,8 @@ def test_errors_of_a_perceptron_are_those_of_the_replica_theory():
     labels = first @ rng.standard_normal(d) > 0
     idata = bgp.fit(first, labels, bgp.kernels.Linear(), bgp.Step(), draws=10, random_seed=1)
     found = bgp.plan(idata, [0, 40, 160], X=pool, replicas=30, test=300, random_seed=1, progress=False)
-    errors = found.table["mean"].unstack()["error"]
-    for cases in (0, 40, 160):
-        assert errors[cases] == pytest.approx(replica_error((d + cases) / d), abs=0.03)
+    for k, cases in enumerate((0, 40, 160)):
+        assert found.values[:, k, 1].mean() == pytest.approx(replica_error((d + cases) / d), abs=0.03)
 
 
 def test_widths_under_gaussian_noise_do_not_depend_on_the_targets():
@@ -49,6 +48,14 @@ def test_no_further_cases_are_the_fit_as_it_is(fitted):
     found = bgp.plan(fitted, 0, X=pool, **OPTIONS)
     sd = bgp.predict(fitted, pool, draws=False)["predictions"]["latent_sd"].values
     np.testing.assert_allclose(found.values[:, 0, 2], 2.0 * 1.6448536 * sd.mean(), rtol=1e-5)
+
+
+def test_without_further_cases_scores_are_those_of_leave_one_out(fitted):
+    table = bgp.plan(fitted, [0, 100], **{**OPTIONS, "replicas": 200}).table
+    each = fitted["fit"]["loo_i"].values
+    error = each.std() / np.sqrt(30)
+    assert table.loc[(0, "log_score"), "mean"] == pytest.approx(each.mean(), abs=5.0 * error / np.sqrt(200) + 0.01)
+    assert table.loc[(100, "log_score"), "mean"] > table.loc[(0, "log_score"), "mean"]
 
 
 def test_more_cases_are_better_on_average(fitted):
