@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
+from bayesgp_mf.container.read import from_container
 from bayesgp_mf.diagnostics.curves import NOTHING, relevance
 from bayesgp_mf.diagnostics.hyperparameters import Hyperparameters, hyperparameters
+from bayesgp_mf.errors import UndefinedQuantityError
+from bayesgp_mf.likelihoods import Likelihood
 from bayesgp_mf.plots._axes import LINE, POINT, as_drawn, axes_or_new, legend_above
 from bayesgp_mf.types import Array
 
@@ -19,6 +23,8 @@ if TYPE_CHECKING:
 
 APART = 0.22
 """By how much the prior stands below the posterior, in rows."""
+QUANTILES = np.array([-1.6448536269514722, 1.6448536269514722])
+"""Of a standard normal: 5 and 95 %."""
 DECADES = 100.0
 """Of an axis, beyond which matplotlib's own ticks may lie where there are no numbers any more."""
 LETTERS, INPUT_LETTERS, ROWS = 22, 24, 12
@@ -112,6 +118,79 @@ def _plain_ticks(ax: Axes) -> None:
         ax.xaxis.set_major_locator(LogLocator(subs=(1.0,) if high > 50.0 * low else (1.0, 2.0, 5.0)))
     ax.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
     ax.xaxis.set_minor_formatter(NullFormatter())
+
+
+def plot_models(models: Any, X_new: ArrayLike, *, ax: Axes | None = None, most: int = 25) -> Axes:
+    """Plot what each of several models predicts of a new case, with its 90 % interval, the best by leave-one-out first.
+
+    Parameters
+    ----------
+    models : Exploration, or mapping of str to container
+        What `explore` returned, or fits by name, without offsets and trials.
+    X_new : (1, d) array_like
+        The case.
+    ax : matplotlib.axes.Axes, optional
+        Where to draw; by default a new figure outside pyplot, ``ax.figure``.
+    most : int
+        How many to draw; of the others the number is stated.
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+        With a row for each: the probability of class 1, or the mean of the target, and between which values it lies as
+        the latent value moves between its 5 and 95 % quantiles.
+
+    Raises
+    ------
+    ValueError
+        If there are no fits, there is not one new case, or ``most`` is less than one.
+    UndefinedQuantityError
+        If a case has several latent values.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import bayesgp_mf as bgp
+    >>> X = np.linspace(-2, 2, 20)[:, None]
+    >>> kernels = {"smooth": bgp.kernels.Gaussian(), "rough": bgp.kernels.Matern12()}
+    >>> fits = {name: bgp.fit(X, X[:, 0] > 0, kernel, draws=5, random_seed=1) for name, kernel in kernels.items()}
+    >>> [text.get_text() for text in bgp.plots.plot_models(fits, [[0.3]]).get_yticklabels()]
+    ['smooth', 'rough']
+    """
+    fits = getattr(models, "fits", models)
+    if not isinstance(fits, Mapping) or hasattr(fits, "groups") or not fits or most < 1:
+        raise ValueError("models must be what explore returned or a mapping of names to fits, and most at least 1.")
+    processes = {name: from_container(idata) for name, idata in fits.items()}
+    ordered = sorted(processes, key=lambda name: -float(np.sum(processes[name].loo.log_density)))
+    names, values = [as_drawn(name, LETTERS) for name in ordered[:most]], list[Array]()
+    for name in ordered[:most]:
+        process = processes[name]
+        X, likelihood = process.new_inputs(X_new), process.new_likelihood
+        if len(X) != 1:
+            raise ValueError(f"X_new must be one case, got {len(X)}.")
+        if likelihood.has_classes:
+            raise UndefinedQuantityError("a case has a latent value for each class. Look at `predict` of each model.")
+        mean, variance = process.latent_at(X)
+        ends = mean + np.sqrt(variance) * QUANTILES
+        values.append(np.concatenate([_expected(likelihood, mean, variance), _expected(likelihood, ends, np.zeros(2))]))
+    each, rows = np.array(values), np.arange(len(names), dtype=np.float64)
+    ax = axes_or_new(ax, max(0, sum(name.count("\n") + 1 for name in names) - ROWS))
+    ax.hlines(rows, each[:, 1], each[:, 2], color=LINE)
+    ax.plot(each[:, 0], rows, "o", color=POINT)
+    ax.set_yticks(rows, names)
+    ax.invert_yaxis()
+    more = f"; {len(ordered) - len(names)} more are not drawn" if len(ordered) > len(names) else ""
+    what = "probability" if likelihood.is_binary else "mean of the target"
+    ax.set(xlabel=f"{what}, with its 90 % interval", ylabel=f"models, the best first{more}")
+    return ax
+
+
+def _expected(likelihood: Likelihood, mean: Array, variance: Array) -> Array:
+    """Return the probability of class 1, or the mean of a target, given moments ``(k,)`` of latent values."""
+    if likelihood.is_binary:
+        return likelihood.predict_proba(mean, variance)
+    known = likelihood.predictive_moments(mean, variance)
+    return mean if known is None else known[0]
 
 
 def _draw_intervals(ax: Axes, quantiles: Array, rows: Array, shade: str, label: str) -> None:

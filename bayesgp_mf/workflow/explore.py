@@ -181,7 +181,7 @@ def explore(
     work = _Work(X, y, base, each, hyper, options)
     if path is not None:
         work.folder = as_path("path", path)
-        work.log = Log.at(work.folder / "fits.jsonl", work.stated(), "explore")
+        work.log = Log.at(work.folder / "fits.jsonl", work.stated(), "explore", "models")
         entropy = work.log.begin(entropy, known=random_seed is not None)
     work.entropy = entropy
     where = {"processes": int(processes), "client": client, "progress": progress, "most": int(most)}

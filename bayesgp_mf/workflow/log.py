@@ -17,14 +17,14 @@ from bayesgp_mf.progress import progress_bar
 
 @dataclass(eq=False)
 class Log:
-    """A file with a line for the call of a verb and one for each of its parts, by number, that is done."""
+    """A file with a line for the call of a verb and one for each of its parts, by number or name, that is done."""
 
     path: Path
     stated: dict[str, Any]
     verb: str
     parts: str
     entropy: int | None = None
-    done: dict[int, Any] = field(default_factory=dict)
+    done: dict[Any, Any] = field(default_factory=dict)
 
     @classmethod
     def at(cls, path: Path, stated: dict[str, Any], verb: str, parts: str) -> Log:
@@ -37,8 +37,8 @@ class Log:
             header = json.loads(first)
             made.entropy, there = int(header["entropy"]), dict(header["call"])
             for line in lines[:-1]:
-                number, found = json.loads(line)
-                made.done[int(number)] = found
+                part, found = json.loads(line)
+                made.done[part] = found
         if there != made.stated:
             other = [name for name in made.stated if there.get(name) != made.stated[name]]
             raise ValueError(
@@ -63,9 +63,9 @@ class Log:
             )
         return self.entropy
 
-    def add(self, number: int, found: Any) -> None:
-        """Write a part that is done."""
-        self._write([number, found])
+    def add(self, part: int | str, found: Any) -> None:
+        """Write what came of a part."""
+        self._write([part, found])
 
     def _write(self, line: Any) -> None:
         with self.path.open("a", encoding="utf-8") as file:

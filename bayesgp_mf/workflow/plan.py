@@ -9,7 +9,6 @@ be expected; of log densities of numbers, which have no zero of their own, :math
 from __future__ import annotations
 
 import warnings
-from contextlib import closing
 from dataclasses import dataclass
 from typing import Any
 
@@ -30,13 +29,12 @@ from bayesgp_mf.inference.solver import Solver
 from bayesgp_mf.inputs.options import check_flags, check_positive_integers
 from bayesgp_mf.likelihoods import Likelihood
 from bayesgp_mf.matrices.blas import one_thread_if_small
-from bayesgp_mf.parallel import backend
 from bayesgp_mf.processes.process import Part, Process
 from bayesgp_mf.processes.several_classes import make_process
-from bayesgp_mf.progress import progress_bar
 from bayesgp_mf.seeds import as_generator
 from bayesgp_mf.tuning import tune
 from bayesgp_mf.types import Array
+from bayesgp_mf.workflow.log import done_of
 
 QUANTITIES = ("log_score", "error", "width")
 WIDE = 2.0 * 1.6448536269514722
@@ -173,23 +171,11 @@ def plan(
     pool = None if X is None else process.new_inputs(X)
     now = _leave_one_out(process)
     task = _Task(process, pool, np.unique([0, *counts]), int(test), strategy, chosen, entropy)
-    values = list[Array]()
-    try:
-        with (
-            progress_bar("drawing data sets", total=int(replicas), enabled=progress) as advance,
-            closing(backend(int(processes), client).map(_scored, range(int(replicas)), task)) as found,
-        ):
-            for done, each in enumerate(found, 1):
-                if each is not None:
-                    values.append(each)
-                advance(f"{done} of {replicas}")
-    except KeyboardInterrupt:
-        if not values:
-            raise
-        warn(f"Ctrl-C: {len(values)} of {replicas} replicas are done, and what follows is of these.")
-    else:
-        if len(values) < replicas:
-            warn(f"{int(replicas) - len(values)} of {replicas} data sets had no solution, and are left out.")
+    how = {"processes": int(processes), "client": client, "progress": progress}
+    done = done_of(_scored, task, int(replicas), None, parts="replicas", title="drawing data sets", **how)
+    values = [each for each in done if each is not None]
+    if len(values) < len(done):
+        warn(f"{len(done) - len(values)} of {len(done)} data sets had no solution, and are left out.")
     if not values:
         raise ConvergenceError("none of the data sets had a solution.", Status.MAX_ITERATIONS)
     return _plan(np.array(values), task.sizes, np.unique(counts), now, known.is_discrete, level)
@@ -257,11 +243,11 @@ class _Task:
             return make_process(part.kernel, X, problem, solver.solve(problem, control), solver)
 
 
-def _scored(task: _Task, replica: int) -> Array | None:
+def _scored(task: _Task, replica: int) -> list[list[float]] | None:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of single fits, of which there are hundreds
-            return task.scores(replica)
+            return task.scores(replica).tolist()
     except (ConvergenceError, NotPositiveDefiniteError):
         return None
 

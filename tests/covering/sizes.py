@@ -64,7 +64,8 @@ NO_THRESHOLDS: dict[str, str] = {
         "streams.stream.MOST_SHOWN"
     ),
     "Formats and facts of files and data.": (
-        "container.layout.FORMAT container.netcdf.TOO_LARGE streams.files.FORMAT datasets.loaders._GROUP_TRAINING_ROWS"
+        "container.layout.FORMAT container.netcdf.TOO_LARGE streams.files.FORMAT datasets.loaders._GROUP_TRAINING_ROWS "
+        "workflow.plan.FEW_VALUES"
     ),
 }
 """Numbers of this kind that are no thresholds on size, by the reason."""

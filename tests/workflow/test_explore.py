@@ -55,7 +55,7 @@ def test_a_second_call_goes_on(found, tmp_path, monkeypatch):
     for name, idata in first.fits.items():
         np.testing.assert_array_equal(again.fits[name]["posterior"]["f"], idata["posterior"]["f"])
     assert list(again.table["seconds"]) == list(first.table["seconds"])
-    with pytest.raises(ValueError, match="results of another call, which differs in data"):
+    with pytest.raises(ValueError, match="has models of another call, which differs in data"):
         bgp.explore(X + 1.0, Y, one, path=tmp_path / "models", **OPTIONS)
 
 

@@ -89,6 +89,27 @@ def test_whoever_computes_it(fitted):
     np.testing.assert_array_equal(one.values, two.values)
 
 
+@pytest.mark.parametrize("values", [10, 11])
+def test_a_column_of_few_values_keeps_to_them(values):
+    """On both sides of the number of values up to which it does."""
+    inputs = np.column_stack([RNG.normal(size=44), np.resize(np.arange(values), 44)])
+    idata = bgp.fit(inputs, inputs[:, 0] > 0, bgp.kernels.Gaussian(1.0), draws=10, random_seed=1)
+    seen = []
+
+    class Watched(bgp.kernels.Gaussian):
+        """A kernel that remembers the inputs it is asked for."""
+
+        def gram(self, X):
+            seen.append(X)
+            return super().gram(X)
+
+    own = bgp.fit(inputs, inputs[:, 0] > 0, Watched(1.0), draws=10, random_seed=1)
+    bgp.plan(own, 20, kernel=Watched(1.0), **{**OPTIONS, "replicas": 2})
+    whole = all(np.all(X[:, 1] == np.round(X[:, 1])) for X in seen)
+    assert whole == (values == 10)
+    assert np.all(np.isfinite(bgp.plan(idata, 20, **{**OPTIONS, "replicas": 2}).values))
+
+
 @pytest.mark.parametrize(
     ("given", "message"),
     [
