@@ -154,6 +154,10 @@ def explore(
     UserWarning
         If Ctrl-C ended it early, or some model has no fit.
 
+    Notes
+    -----
+    The best of many models seems better than it is: its score is in part luck. Stacking, or new cases, say more.
+
     Examples
     --------
     >>> import numpy as np
@@ -294,7 +298,9 @@ class _Work:
             warn(f"{len(failed)} of {len(self.facts)} models have no fit: see failed.")
         known = {name: self.facts[name] for name in self.fits}
         if len(self.fits) > 1:
-            table = compare(self.fits).table
+            with warnings.catch_warnings():
+                warnings.filterwarnings("ignore", message="Difference in performance potentially")  # ArviZ 1: see Notes
+                table = compare(self.fits).table
         else:
             ((name, idata),) = self.fits.items()
             estimate = loo(idata)
