@@ -247,7 +247,8 @@ def _scored(task: _Task, replica: int) -> list[list[float]] | None:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of single fits, of which there are hundreds
-            return task.scores(replica).tolist()
+            found: list[list[float]] = task.scores(replica).tolist()
+            return found
     except (ConvergenceError, NotPositiveDefiniteError):
         return None
 
