@@ -21,7 +21,7 @@ from bayesgp_mf.diagnostics.importance import (
     quantile_and_error,
     sd_and_error,
 )
-from bayesgp_mf.hyper.pareto import largest_k, smooth
+from bayesgp_mf.hyper.pareto import smooth
 from bayesgp_mf.types import Array
 
 LEVELS = (0.05, 0.5, 0.95)
@@ -30,6 +30,8 @@ SHIFT, STRETCH, DISTANCE = 0.1, 0.1, 0.1
 """What counts as agreement: of means in posterior sds, of sds relative to each other, of W1 in posterior sds ..."""
 PROBABILITY, NATS = 0.02, 0.1
 """... of predicted probabilities, and of log evidences and of log predictive densities of single cases."""
+FINITE_VARIANCE = 0.5
+"""Pareto's k-hat up to which importance weights have a variance, without which averages of them have no error."""
 ERRORS = 4.0
 """Monte-Carlo standard errors by which the worst of many cases may miss a tolerance before that says anything."""
 
@@ -107,7 +109,7 @@ class Agreement:
         Log predictive density of each case given the others, ``(k,)`` in nats, if both have it: by `bgp.loo` of a fit,
         by Pareto-smoothed importance sampling of draws.
     left_out : (k,) array of int
-        The numbers of these cases: those whose importance weights have a k-hat that so many draws bear, of a fit all.
+        The numbers of these cases: those whose importance weights have a Pareto k-hat of at most 0.5, of a fit all.
     obs_id : (n,) array or None
         Labels of the training cases, if one of the two has labels.
     """
@@ -184,8 +186,8 @@ class Agreement:
         if self.log_evidence is not None:
             yield gap("log evidence", self.log_evidence, NATS, " nats")
         if self.leave_one_out is not None and self.left_out.size:
-            few = len(self.mean.first) - self.left_out.size
-            but = f" (without {few} cases whose k-hat is too large)" if few else ""
+            n, of = len(self.mean.first), self.left_out.size
+            but = "" if of == n else f" (of the {of} cases whose k-hat is at most {FINITE_VARIANCE:g})"
             yield gap(f"leave-one-out density{but}", self.leave_one_out, NATS, " nats")
 
 
@@ -380,7 +382,7 @@ def _leave_one_out(both: tuple[Container, Container]) -> tuple[NDArray[np.intp],
 def _log_predictive(idata: Container) -> tuple[Array, Array] | None:
     """Return the log predictive density ``(n,)`` of each case given the others, and its error, where there is one.
 
-    The error is infinite where the importance weights of draws have a k-hat that so many do not bear.
+    The error is infinite where the importance weights of draws have no variance.
     """
     fit, of_draws = _group(idata, "fit"), _group(idata, "log_likelihood")
     if "loo_i" in fit or is_of_draws(idata):
@@ -406,6 +408,6 @@ def _log_predictive(idata: Container) -> tuple[Array, Array] | None:
         terms[:, i] = weighted / np.mean(weighted) - weights / np.mean(
             weights
         )  # the slope of the logarithm of the ratio
-        bears[i] = k_hat <= largest_k(own.size)
+        bears[i] = k_hat <= FINITE_VARIANCE
     error = error_of_sum(terms, (f.shape[0], f.shape[1])) / len(terms)
     return found, np.where(bears, error, np.inf)

@@ -359,7 +359,7 @@ def reference(about: Fitted, other: Container) -> Section:
         ("Standard deviations", found.sd, "sd", f"Posterior standard deviations {each}"),
         ("Quantiles", found.quantiles, "", ""),
         ("Probabilities", found.probability, "probability", "Predicted probabilities of both."),
-        ("Leave-one-out densities, in nats", found.leave_one_out, "", ""),
+        ("Leave-one-out densities, in nats", found.leave_one_out if found.left_out.size else None, "", ""),
     ]
     rows, drawn = [], []
     for name, one, quantity, text in compared:
