@@ -18,7 +18,7 @@ import xarray as xr
 from numpy.typing import NDArray
 
 from bayesgp_mf import kernels, likelihoods
-from bayesgp_mf.container.layout import FORMAT, PRIORS, stored_parameters, versions
+from bayesgp_mf.container.layout import FORMAT, MODELS, PRIORS, stored_parameters, versions
 from bayesgp_mf.errors import DamagedFileError, Status
 from bayesgp_mf.hyper.priors import Prior, describe, from_description
 from bayesgp_mf.inference.problem import check_likelihood, status_in_words
@@ -119,8 +119,10 @@ def describe_priors(
 def priors_of(fit: xr.Dataset, given: Mapping[str, Prior] | None) -> dict[str, Any]:
     """Return ``priors``, ``bounds`` and ``fixed`` of a fit; ``given`` are the priors that a container cannot hold.
 
-    There is a ValueError if one of these is missing.
+    There is a ValueError if one of these is missing, or there are those of several models.
     """
+    if MODELS in fit.attrs:
+        raise ValueError("an average of models has no prior of its own. Ask each of the fits that were combined.")
     with refused_as(DAMAGED):
         stated = json.loads(fit.attrs.get(PRIORS, '{"priors": {}, "bounds": {}, "fixed": []}'))
         known = {name: from_description(each) for name, each in stated["priors"].items()}

@@ -85,7 +85,7 @@ class Fitted:
     @property
     def levels(self) -> dict[int, tuple[str, ...]]:
         """Names of the groups that a column tells apart, by position of the column; codes where these have no names."""
-        kernel = self.process.parts[0].kernel
+        kernel = self.process.reader
         texts = levels_of(kernel)
         columns = sorted({column for columns in kernel.groupings(self.X.shape[1]) for column in columns})
         codes = {column: tuple(f"{code:g}" for code in np.unique(self.X[:, column])) for column in columns}
@@ -124,7 +124,7 @@ class Fitted:
         """Return a value of an input with three digits, of groups its name."""
         if column not in self.levels:
             return f"{value:.3g}"
-        has_texts = column in levels_of(self.process.parts[0].kernel)
+        has_texts = column in levels_of(self.process.reader)
         place = value if has_texts else np.searchsorted(np.unique(self.X[:, column]), value)
         return self.levels[column][int(place)]
 

@@ -118,10 +118,13 @@ def with_codes(name: str, inputs: ArrayLike, kernel: Kernel) -> Any:
 def with_unread(X: Any, kernel: Kernel) -> Any:
     """Return a table with zeros in the columns that no kernel reads and that do not hold finite numbers."""
     X = as_pandas("X", X)
-    width = _width(X)
-    read = {*_read_as(kernel, "numbers", width), *_read_as(kernel, "groups", width)}
-    unread = [j for j in range(width) if j not in read and not _holds_numbers(X, j)]
+    unread = [j for j in range(_width(X)) if not reads(kernel, j) and not _holds_numbers(X, j)]
     return _with_columns(X, {j: np.zeros(len(X)) for j in unread})
+
+
+def reads(kernel: Kernel, j: int) -> bool:
+    """Tell whether a kernel makes anything of a column of inputs, by its position."""
+    return any(j in _read_as(kernel, how, j + 1) for how in ("numbers", "groups"))
 
 
 def _holds_numbers(X: Any, j: int) -> bool:

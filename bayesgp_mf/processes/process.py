@@ -5,7 +5,8 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, reduce
+from operator import add
 from typing import Any, Literal, NamedTuple, Self, TypeAlias
 
 import numpy as np
@@ -387,7 +388,12 @@ class Process:
     def new_inputs(self, X_new: ArrayLike) -> Array:
         """Return new inputs as an array ``(m, d)``, or raise a ValueError that says why they do not fit the others."""
         first = self.parts[0]
-        return as_new_inputs(X_new, first.X, first.feature_names, first.kernel)
+        return as_new_inputs(X_new, first.X, first.feature_names, self.reader)
+
+    @property
+    def reader(self) -> Kernel:
+        """A kernel that reads of inputs what those of all parts do."""
+        return self.parts[0].kernel
 
     def _average(self, ask: Callable[[Part], Array]) -> Array:
         return np.asarray(sum(weight * ask(part) for weight, part in zip(self.weights, self.parts, strict=True)))
@@ -438,6 +444,13 @@ class Ensemble(Process):
     def with_parts(self, parts: Sequence[Part]) -> Ensemble:
         """Return the same average of parts that were changed."""
         return Ensemble(tuple(parts), self.weights, self.member, self.names, self.posterior)
+
+    @property
+    def reader(self) -> Kernel:
+        """A kernel that reads what those of all models do: texts that one reads, another need not."""
+        firsts = np.unique(self.member, return_index=True)[1]
+        found: Kernel = reduce(add, [self.parts[k].kernel for k in firsts])
+        return found
 
     def _without_cases(self, log_densities: Sequence[Array]) -> tuple[Array, Array]:
         log_weights, total = super()._without_cases(log_densities)

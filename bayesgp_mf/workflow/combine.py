@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 from scipy.special import softmax
 
 from bayesgp_mf.container.groups import Container, get_group
@@ -17,7 +18,8 @@ from bayesgp_mf.container.stored import names_of, not_stored
 from bayesgp_mf.container.write import to_container
 from bayesgp_mf.diagnostics.compare import SAME_KIND, compare
 from bayesgp_mf.fitting import Seed
-from bayesgp_mf.processes.process import Ensemble, Tuned
+from bayesgp_mf.inputs.groups import reads
+from bayesgp_mf.processes.process import Ensemble, Part, Process, Tuned
 from bayesgp_mf.seeds import as_generator
 from bayesgp_mf.types import Array
 
@@ -78,12 +80,13 @@ def combine(
     """
     fits = _named(fits)
     shares = _weights(fits, weights)
-    _check_same_inputs(fits)
+    _check_same_cases(fits)
     first = fit_group(next(iter(fits.values())))
     kept = {name: idata for k, (name, idata) in enumerate(fits.items()) if shares[k] >= LEAST}
-    found = [from_container(idata) for idata in kept.values()]
+    read = {name: from_container(idata) for name, idata in fits.items()}
+    X, found = _inputs(read), [read[name] for name in kept]
     shares = shares[shares >= LEAST] / shares[shares >= LEAST].sum()
-    parts = tuple(part for process in found for part in process.parts)
+    parts = tuple(replace(part, X=X) for process in found for part in process.parts)
     each = np.concatenate([share * process.weights for share, process in zip(shares, found, strict=True)])
     member = np.repeat(np.arange(len(found)), [len(process.parts) for process in found])
     by_evidence = isinstance(weights, str) and weights == "evidence"
@@ -143,16 +146,40 @@ def _weights(fits: Mapping[str, Container], weights: Any) -> Array:
     return np.asarray(found / found.sum())
 
 
-def _check_same_inputs(fits: Mapping[str, Container]) -> None:
-    """Raise a ValueError unless all models are of the same inputs, offsets and classes; `compare` has seen the rest."""
+def _inputs(found: Mapping[str, Process]) -> Array:
+    """Return the inputs of all models, or raise a ValueError if two have others.
+
+    Of a text that it does not read a model has zeros (`inputs.groups.with_unread`), which say nothing of the cases.
+    """
+    names, (first, *others) = list(found), [process.parts[0] for process in found.values()]
+    X = first.X.copy()
+    known = _known(first)
+    for name, part in zip(names[1:], others, strict=True):
+        here = _known(part)
+        if X.shape != part.X.shape or not np.array_equal(X[:, known & here], part.X[:, known & here]):
+            raise ValueError(_other(name, "X", names[0]))
+        X[:, here] = part.X[:, here]
+        known |= here
+    return X
+
+
+def _known(part: Part) -> NDArray[np.bool_]:
+    """Tell which columns of inputs hold what a user gave."""
+    return np.array([reads(part.kernel, j) or bool(column.any()) for j, column in enumerate(part.X.T)], dtype=bool)
+
+
+def _other(name: str, what: str, first: str) -> str:
+    return f"{name} was fitted with another {what} than {first}. Only models of the same cases are combined."
+
+
+def _check_same_cases(fits: Mapping[str, Container]) -> None:
+    """Raise a ValueError unless all models have the same offsets and classes; `compare` has seen the rest."""
     first = next(iter(fits))
     known: dict[str, Any] = {}
     for name, idata in fits.items():
         data = get_group(idata, "constant_data")
-        here: dict[str, Any] = {name: data[name].values for name in ("X", "feature", *BY_CASE) if name in data}
+        here: dict[str, Any] = {name: data[name].values for name in ("feature", *BY_CASE) if name in data}
         here["class_names"] = fit_group(idata).attrs["class_names"]
         known = known or here
         if other := [each for each in {**known, **here} if not np.array_equal(known.get(each, ()), here.get(each, ()))]:
-            raise ValueError(
-                f"{name} was fitted with another {other[0]} than {first}. Only models of the same cases are combined."
-            )
+            raise ValueError(_other(name, other[0], first))

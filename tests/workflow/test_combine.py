@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy.special import logsumexp, softmax
 
@@ -97,6 +98,9 @@ def test_what_is_not_of_one_model_says_so(fits):
         bgp.diagnostics.hyperparameters(both)
     with pytest.raises(bgp.UndefinedQuantityError, match="Ask each of the fits"):
         bgp.diagnostics.importance(both)
+    for ask in (bgp.diagnostics.sensitivity, bgp.prior_predictive, lambda idata: bgp.plan(idata, 5, hyper="evidence")):
+        with pytest.raises(ValueError, match="an average of models has no prior of its own"):
+            ask(both)
     with pytest.raises(ValueError, match="Combine all models at once"):
         bgp.combine({"both": both, **fits})
 
@@ -128,3 +132,22 @@ def test_a_program_is_asked_for_by_no_average(fits):
     own = bgp.fit(X, Y, OwnKernel(1.0), **OPTIONS)
     with pytest.raises(ValueError, match="container of own does not hold its kernel"):
         bgp.combine({"smooth": fits["smooth"], "own": own})
+
+
+def test_models_that_read_other_columns_of_text_are_of_the_same_cases(tmp_path):
+    sites = np.array(["east", "north", "west"])[np.arange(N) % 3]
+    table, new = (pd.DataFrame({"dose": X[:, 0], "site": texts}) for X, texts in ((X, sites), (NEW, sites[:5])))
+    by_dose = bgp.kernels.Gaussian(1.0, columns=["dose"])
+    kernels = {"dose": by_dose, "both": by_dose + bgp.kernels.Categorical(columns=["site"])}
+    fits = {name: bgp.fit(table, Y, kernel, **OPTIONS) for name, kernel in kernels.items()}
+    both = bgp.combine(fits, [0.5, 0.5], random_seed=1)
+    bgp.save(both, tmp_path / "both.nc")
+    found = [
+        bgp.predict(idata, new, draws=False)["predictions"]["p"].values
+        for idata in (both, bgp.load(tmp_path / "both.nc"), *fits.values())
+    ]
+    np.testing.assert_array_equal(found[0], found[1])
+    np.testing.assert_allclose(found[0], np.mean(found[2:], axis=0), atol=1e-12)
+    other = bgp.fit(table.assign(site=sites[::-1]), Y, kernels["both"], **OPTIONS)
+    with pytest.raises(ValueError, match="moved was fitted with another X than both"):
+        bgp.combine({"both": fits["both"], "moved": other}, [0.5, 0.5])
