@@ -34,7 +34,6 @@ from numpy.typing import ArrayLike
 from bayesgp_mf.container.checks import checksum
 from bayesgp_mf.container.files import load, save
 from bayesgp_mf.container.groups import Container
-from bayesgp_mf.container.loo import loo
 from bayesgp_mf.container.quality import quality_of_fit
 from bayesgp_mf.container.read import fit_group
 from bayesgp_mf.container.stored import describe_kernel, describe_likelihood, evidence_of_fit
@@ -43,7 +42,9 @@ from bayesgp_mf.errors import ConvergenceError, InconsistentDataError, NotPositi
 from bayesgp_mf.files import as_path
 from bayesgp_mf.fitting import Seed, fit
 from bayesgp_mf.hyper import HyperName, Strategy
+from bayesgp_mf.inputs.frames import as_pandas, row_labels
 from bayesgp_mf.inputs.options import as_kernel, as_likelihood, check_flags, check_positive_integers
+from bayesgp_mf.inputs.tables import feature_names
 from bayesgp_mf.kernels import Kernel, leaves
 from bayesgp_mf.likelihoods import Likelihood, Probit
 from bayesgp_mf.parallel import backend
@@ -127,7 +128,8 @@ def explore(
     hyper
         As for `fit`.
     path : str or Path, optional
-        A folder to which each fit is written when it is done. A second call with the same arguments goes on there.
+        A folder to which each fit is written when it is done. A second call with the same arguments goes on there, and
+        makes those anew whose files are gone.
     processes, client
         How many fits at a time, each in its own process; or a Dask cluster (`hyper.Evidence`).
     random_seed : int, numpy.random.Generator or None
@@ -185,6 +187,8 @@ def explore(
     work = _Work(X, y, base, each, hyper, options)
     if path is not None:
         work.folder = as_path("path", path)
+        if work.folder.is_file():
+            raise ValueError(f"path must be the name of a folder for the fits, and {work.folder} is a file.")
         work.log = Log.at(work.folder / "fits.jsonl", work.stated(), "explore", "models")
         entropy = work.log.begin(entropy, known=random_seed is not None)
     work.entropy = entropy
@@ -218,13 +222,17 @@ class _Work:
     entropy: int = 0
     folder: Path = Path()
     log: Log | None = None
+    jobs: dict[str, Job] = field(default_factory=dict)
     fits: dict[str, Container] = field(default_factory=dict)
     facts: dict[str, dict[str, Any]] = field(default_factory=dict)
 
     def stated(self) -> dict[str, Any]:
         """Return what a file says of the call."""
+        table = as_pandas("X", self.X)
+        labels = row_labels("X", table)
         return {
             "data": [checksum(np.asarray(each)) for each in (self.X, self.y)],
+            "names of X": [feature_names("X", table), None if labels is None else checksum(labels)],
             "kernels": {name: describe_kernel(kernel) for name, kernel in self.base.items()},
             "values": {name: {key: value.tolist() for key, value in k.params.items()} for name, k in self.base.items()},
             "likelihoods": {name: describe_likelihood(each) for name, each in self.likelihoods.items()},
@@ -242,6 +250,7 @@ class _Work:
         new = dict[str, Job]()
         for job in jobs:
             name = self.name(job)
+            self.jobs[name] = job
             if name not in self.facts and len(self.facts) + len(new) < most and not self._from_file(name):
                 new[name] = job
         with (
@@ -262,9 +271,11 @@ class _Work:
     def _from_file(self, name: str) -> bool:
         if self.log is None or name not in self.log.done:
             return False
-        self.facts[name] = self.log.done[name]
-        if "error" not in self.facts[name]:
+        if "error" not in self.log.done[name]:
+            if not self._file(name).exists():
+                return False
             self.fits[name] = load(self._file(name))
+        self.facts[name] = self.log.done[name]
         return True
 
     def _keep(self, name: str, idata: Container | None, facts: dict[str, Any]) -> None:
@@ -297,18 +308,19 @@ class _Work:
         if failed:
             warn(f"{len(failed)} of {len(self.facts)} models have no fit: see failed.")
         known = {name: self.facts[name] for name in self.fits}
-        if len(self.fits) > 1:
-            with warnings.catch_warnings():
-                warnings.filterwarnings("ignore", message="Difference in performance potentially")  # ArviZ 1: see Notes
-                table = compare(self.fits).table
-        else:
-            ((name, idata),) = self.fits.items()
-            estimate = loo(idata)
-            elpd = estimate["elpd_loo"] if "elpd_loo" in estimate else estimate["elpd"]
-            group = fit_group(idata)
-            evidence = evidence_of_fit(group).corrected if "node_weight" not in group else np.nan
-            columns = {"log_evidence": evidence, "elpd": float(elpd), "se": float(estimate["se"]), "weight": 1.0}
-            table = pd.DataFrame(columns, index=[name])
+        first, *others = self.fits
+        fits = self.fits if others else {first: self.fits[first], "": self.fits[first]}  # compare takes two
+        jobs = {name: self.jobs[name or first] for name in fits}
+        programs = {
+            "kernel": {name: built(self.base, job[0])[0] for name, job in jobs.items()},
+            "likelihood": {name: self.likelihoods[job[1]] for name, job in jobs.items()},
+            "method": self.options.get("method"),
+        }
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", message="Difference in performance potentially")  # ArviZ 1: see Notes
+            table = compare(fits, **programs).table.drop(index="", errors="ignore")
+        if not others:
+            table["rank"], table["weight"] = 0, 1.0
         groups = {name: fit_group(self.fits[name]) for name in table.index}
         table["parameters"] = [group.sizes.get("hyper", 0) for group in groups.values()]
         table["verdict"] = [quality_of_fit(group, group.sizes["obs_id"]).verdict for group in groups.values()]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import bayesgp_mf as bgp
@@ -103,3 +104,31 @@ def test_a_model_without_a_fit_is_named():
 def test_wrong_arguments_are_named(given, message):
     with pytest.raises(ValueError, match=message):
         bgp.explore(**{"X": X, "y": Y, "kernels": BASE, **OPTIONS, **given})
+
+
+class OwnKernel(kernels.Gaussian):
+    """A kernel that a container does not hold."""
+
+
+@pytest.mark.parametrize("given", [{"own": OwnKernel(1.0)}, {"own": OwnKernel(1.0), "line": BASE["line"]}])
+def test_programs_are_models_as_any(given, tmp_path):
+    found = bgp.explore(X, Y, given, path=tmp_path / "models", **OPTIONS)
+    same = bgp.explore(
+        X, Y, {name: kernels.Gaussian(1.0) if name == "own" else k for name, k in given.items()}, **OPTIONS
+    )
+    shown = ["log_evidence", "elpd", "weight", "rank"]
+    np.testing.assert_allclose(found.table.loc[list(given), shown], same.table.loc[list(given), shown], atol=1e-6)
+
+
+def test_a_fit_whose_file_is_gone_is_made_anew(tmp_path):
+    one = {"smooth": BASE["smooth"]}
+    first = bgp.explore(X, Y, one, path=tmp_path / "models", **OPTIONS)
+    for file in (tmp_path / "models").glob("*.nc"):
+        file.unlink()
+    again = bgp.explore(X, Y, one, path=tmp_path / "models", **OPTIONS)
+    np.testing.assert_array_equal(again.fits["smooth"]["posterior"]["f"], first.fits["smooth"]["posterior"]["f"])
+    named = pd.DataFrame(X, columns=["age", "dose"])
+    with pytest.raises(ValueError, match="differs in names of X"):
+        bgp.explore(named, Y, one, path=tmp_path / "models", **OPTIONS)
+    with pytest.raises(ValueError, match="path must be the name of a folder"):
+        bgp.explore(X, Y, one, path=tmp_path / "models" / "fits.jsonl", **OPTIONS)
