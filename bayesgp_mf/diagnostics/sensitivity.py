@@ -13,7 +13,7 @@ References
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, TypeAlias
 
@@ -27,6 +27,7 @@ from bayesgp_mf.container.read import fit_group, from_container, has_random_kern
 from bayesgp_mf.container.stored import priors_of
 from bayesgp_mf.container.write import check_has_cases
 from bayesgp_mf.diagnostics.curves import some_settings
+from bayesgp_mf.errors import UndefinedQuantityError
 from bayesgp_mf.hyper.model import Model
 from bayesgp_mf.hyper.target import Target
 from bayesgp_mf.inference.assembly import assemble, assemble_inducing
@@ -62,12 +63,16 @@ def value_of(name: str, quantity: Quantity, f: Array, t: Array) -> Array:
     return values
 
 
-def as_quantities(given: Mapping[str, Quantity] | None) -> dict[str, Quantity]:
-    """Return quantities by name, or raise a ValueError if one is no function."""
+def as_quantities(given: Mapping[str, Quantity] | None, taken: Collection[str] = ()) -> dict[str, Quantity]:
+    """Return quantities by name, or raise a ValueError if one is no function, or its name is taken."""
+    if not isinstance(given, Mapping | None):
+        raise ValueError(f"quantities must be a mapping of names to functions of f and y, got {given!r}.")
     named = dict(given or {})
     for name, quantity in named.items():
         if not callable(quantity):
             raise ValueError(f"quantities[{name!r}] must be a function of f and y, got {quantity!r}.")
+        if name in taken:
+            raise ValueError(f"quantities[{name!r}] has a name that is taken. Give it another one.")
     return named
 
 
@@ -133,7 +138,7 @@ def sensitivity(
         If ``alphas`` are not one below and one above 1, a quantity is not a function that returns a finite number for
         each draw, or ``idata`` is not a fit of this package.
     UndefinedQuantityError
-        If the likelihood has no powers: a step without flips, or a multinomial probit.
+        If the likelihood has no powers: a step without flips, a multinomial probit, or any under the exact method.
     ConvergenceError
         If a posterior at another power has no solution.
 
@@ -156,11 +161,11 @@ def sensitivity(
     check_has_cases(fit, "sensitivity")
     check_positive_integers(draws=draws)
     low, high = _checked(alphas)
-    named = as_quantities(quantities)
     process = some_settings(from_container(idata, kernel, likelihood, method), MOST)
     X = None if X_new is None else process.new_inputs(X_new)
     log_priors = _log_priors(process, **priors_of(fit, priors)) if process.averaged else None
     names = tuple(log_priors.names) if log_priors is not None and has_random_kernels(fit) else ()
+    named = as_quantities(quantities, ("", "mean_f", *names))
 
     def looked_at(moved: Process) -> dict[str, Array]:
         f, new, node = _drawn(moved, process.weights, X, draws)
@@ -182,7 +187,10 @@ def sensitivity(
                 if alpha != 1.0:
                     moved = process
                     if component == "likelihood" or log_priors is None:
-                        parts = [_powered(part, alpha, of_prior=component == "prior") for part in process.parts]
+                        try:
+                            parts = [_powered(part, alpha, of_prior=component == "prior") for part in process.parts]
+                        except UndefinedQuantityError as error:  # which speaks of weights
+                            raise UndefinedQuantityError(f"the power {alpha} of a {component}: {error}") from error
                         moved = Process(tuple(parts), process.weights)
                     change = moved.log_evidences - process.log_evidences
                     if component == "prior":

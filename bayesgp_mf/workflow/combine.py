@@ -36,10 +36,10 @@ def combine(
     ----------
     fits : mapping of str to container
         What `fit` returned, by names of the models.
-    weights : "stacking", "evidence" or (k,) array_like
+    weights : "stacking", "evidence", mapping of str to float, or (k,) array_like
         "stacking" chooses weights under which the leave-one-out predictions of the average are best [1]_. "evidence"
         weighs each model by its evidence, corrected where that is known: the posterior over models that are equally
-        probable before. Or numbers >= 0, in the order of the fits.
+        probable before. Or numbers >= 0, in the order of the fits; those of a mapping or a pandas Series by name.
     random_seed : int, numpy.random.Generator or None
         Source of the draws, as many as those of the first fit.
 
@@ -134,15 +134,19 @@ def _weights(fits: Mapping[str, Container], weights: Any) -> Array:
         found = softmax(table["log_bayes_factor"].to_numpy())
     else:
         try:
-            found = np.asarray(weights, dtype=np.float64)
-        except (TypeError, ValueError):
+            if hasattr(weights, "keys"):  # as the weights of a table, which has the best model first
+                by_name = {str(name): value for name, value in weights.items()}
+                found = np.array([by_name[str(name)] for name in fits if len(by_name) == len(fits)], float)
+            else:
+                found = np.asarray(weights, dtype=np.float64)
+        except (KeyError, TypeError, ValueError):
             found = np.empty(0)
         if found.shape != (len(fits),) or not np.all(np.isfinite(found)) or np.any(found < 0) or not found.any():
             raise ValueError(
-                f"weights must be 'stacking', 'evidence', or {len(fits)} numbers >= 0, one for each fit and not all 0, "
-                f"got {weights!r}."
+                f"weights must be 'stacking', 'evidence', or {len(fits)} numbers >= 0, not all 0, one for each fit, in "
+                f"their order or by their names, got {weights!r}."
             )
-    found = np.maximum(found, 0.0)
+    found = np.maximum(found, 0.0) / found.max()
     return np.asarray(found / found.sum())
 
 

@@ -250,7 +250,8 @@ class _Work:
         new = dict[str, Job]()
         for job in jobs:
             name = self.name(job)
-            self.jobs[name] = job
+            if self.jobs.setdefault(name, job) != job:
+                raise ValueError(f"two models would have the name {name!r}. Give kernels and likelihoods other names.")
             if name not in self.facts and len(self.facts) + len(new) < most and not self._from_file(name):
                 new[name] = job
         with (
@@ -309,8 +310,8 @@ class _Work:
             warn(f"{len(failed)} of {len(self.facts)} models have no fit: see failed.")
         known = {name: self.facts[name] for name in self.fits}
         first, *others = self.fits
-        fits = self.fits if others else {first: self.fits[first], "": self.fits[first]}  # compare takes two
-        jobs = {name: self.jobs[name or first] for name in fits}
+        fits = self.fits if others else {first: self.fits[first], f"{first} again": self.fits[first]}  # it takes two
+        jobs = {name: self.jobs.get(name, self.jobs[first]) for name in fits}
         programs = {
             "kernel": {name: built(self.base, job[0])[0] for name, job in jobs.items()},
             "likelihood": {name: self.likelihoods[job[1]] for name, job in jobs.items()},
@@ -318,7 +319,8 @@ class _Work:
         }
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", message="Difference in performance potentially")  # ArviZ 1: see Notes
-            table = compare(fits, **programs).table.drop(index="", errors="ignore")
+            table = compare(fits, **programs).table
+        table = table[table.index.isin(list(self.fits))].copy()
         if not others:
             table["rank"], table["weight"] = 0, 1.0
         groups = {name: fit_group(self.fits[name]) for name in table.index}

@@ -108,9 +108,16 @@ def test_what_is_no_quantity_is_named(fitted):
         sensitivity(fitted, {"mine": lambda f, t: f})
     with pytest.raises(ValueError, match=r"quantities\['mine'\] must be a function"):
         sensitivity(fitted, {"mine": 3.0})
+    with pytest.raises(ValueError, match="quantities must be a mapping"):
+        sensitivity(fitted, [EACH["f[0]"]])
+    with pytest.raises(ValueError, match=r"quantities\['mean_f'\] has a name that is taken"):
+        sensitivity(fitted, {"mean_f": EACH["f[0]"]})
 
 
 def test_a_step_has_no_powers(data):
     idata = bgp.fit(data[0], data[0][:, 0] > 0, KERNEL, bgp.Step(), draws=10, random_seed=1)
     with pytest.raises(bgp.UndefinedQuantityError, match="step"):
         sensitivity(idata)
+    exact = bgp.fit(data[0], data[0][:, 0] > 0, KERNEL, method="exact", draws=10, random_seed=1)
+    with pytest.raises(bgp.UndefinedQuantityError, match=r"the power 0\.99 of a likelihood: method 'exact'"):
+        sensitivity(exact)

@@ -105,7 +105,17 @@ def test_what_is_not_of_one_model_says_so(fits):
         bgp.combine({"both": both, **fits})
 
 
-@pytest.mark.parametrize("weights", ["best", [1.0], [-1.0] * 6, [0.0] * 6, [np.nan] * 6])
+@pytest.mark.parametrize("weights", [{"rough": 3.0, "smooth": 1.0}, pd.Series([0.75, 0.25], ["rough", "smooth"])])
+def test_weights_with_names_are_of_the_models_with_these(fits, weights):
+    two = {name: fits[name] for name in ("smooth", "rough")}
+    assert bgp.combine(two, weights, random_seed=1)["fit"]["node_weight"].values == pytest.approx([0.25, 0.75])
+    large = bgp.combine(two, [1e308, 1e308], random_seed=1)["fit"]["node_weight"].values
+    assert large == pytest.approx([0.5, 0.5])
+
+
+@pytest.mark.parametrize(
+    "weights", ["best", [1.0], {"smooth": 1.0}, pd.Series([1.0] * 6), [-1.0] * 6, [0.0] * 6, [np.nan] * 6]
+)
 def test_wrong_weights_are_named(fits, weights):
     with pytest.raises(ValueError, match="weights must be"):
         bgp.combine(fits, weights)
@@ -151,3 +161,11 @@ def test_models_that_read_other_columns_of_text_are_of_the_same_cases(tmp_path):
     other = bgp.fit(table.assign(site=sites[::-1]), Y, kernels["both"], **OPTIONS)
     with pytest.raises(ValueError, match="moved was fitted with another X than both"):
         bgp.combine({"both": fits["both"], "moved": other}, [0.5, 0.5])
+
+
+def test_kernels_of_each_class(tmp_path):
+    classes = np.array(["a", "b", "c"])[np.digitize(X[:, 0], [-0.5, 0.5])]
+    each = bgp.kernels.PerClass(SMOOTH, ROUGH, SMOOTH)
+    fits = {name: bgp.fit(X, classes, k, bgp.Softmax(), **OPTIONS) for name, k in {"each": each, "one": SMOOTH}.items()}
+    both = bgp.combine(fits, [0.5, 0.5], random_seed=1)
+    np.testing.assert_allclose(proba(both), np.mean([proba(idata) for idata in fits.values()], axis=0), atol=1e-12)

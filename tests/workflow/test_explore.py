@@ -132,3 +132,9 @@ def test_a_fit_whose_file_is_gone_is_made_anew(tmp_path):
         bgp.explore(named, Y, one, path=tmp_path / "models", **OPTIONS)
     with pytest.raises(ValueError, match="path must be the name of a folder"):
         bgp.explore(X, Y, one, path=tmp_path / "models" / "fits.jsonl", **OPTIONS)
+
+
+def test_two_models_of_one_name_are_refused():
+    given, likelihoods = {"a, b": BASE["smooth"], "a": BASE["line"]}, {"c": bgp.Probit(), "b, c": bgp.Logit()}
+    with pytest.raises(ValueError, match="two models would have the name 'a, b, c'"):
+        bgp.explore(X, Y, given, likelihoods, **OPTIONS)
