@@ -329,9 +329,9 @@ class _Work:
         for column in ("seconds", "warning"):
             table[column] = [known[name][column] for name in table.index]
         # evidences of one kind can be held against each other; else leave-one-out decides
-        judged = score if table.get("evidence_kind", pd.Series(["ep"])).nunique() == 1 else "loo"
+        by = score if table.get("evidence_kind", pd.Series(["ep"])).nunique() == 1 else "loo"
         averaged = any("node_weight" in group for group in groups.values())
-        best = max(self.fits, key=lambda name: self.score(name, "loo" if averaged else judged))
+        best = max(self.fits, key=lambda name: self.score(name, "loo" if averaged else by))
         return Exploration(self.fits, table, failed, best)
 
 

@@ -51,7 +51,7 @@ class Plan:
     ----------
     table : pandas.DataFrame
         By number of further ``cases`` and by ``quantity``: ``mean`` and the ends ``lower``, ``upper`` of the band. Log
-        score and error are held to the leave-one-out values of the fit, with their standard errors.
+        score and error are moved to the leave-one-out values of the fit, with their standard errors.
     values : (replicas, sizes, 3) array
         log_score, error and width of each data set as the model has them itself.
     level : float
@@ -270,15 +270,15 @@ def _leave_one_out(process: Process) -> tuple[Array, Array]:
 
 
 def _plan(values: Array, sizes: Array, shown: Array, now: tuple[Array, Array], discrete: bool, level: float) -> Plan:
-    """Return the plan, held to leave-one-out with errors drawn from their normal distribution."""
+    """Return the plan, moved to leave-one-out with errors drawn from their normal distribution."""
     value, error = now
     drawn = value + error * np.random.default_rng(0).standard_normal((len(values), 2))
-    base, held = values[:, 0, :2].mean(axis=0), values.copy()
+    base, moved = values[:, 0, :2].mean(axis=0), values.copy()
     for k, by_ratio in enumerate((discrete, True)):
         own, at = values[:, :, k], drawn[:, k, None]
-        held[:, :, k] = own * (at / base[k]) if by_ratio and base[k] else own + at - base[k]
-    held, values = (each[:, np.isin(sizes, shown)] for each in (held, values))
-    ends = np.quantile(held, [0.5 * (1.0 - level), 0.5 * (1.0 + level)], axis=0)
+        moved[:, :, k] = own * (at / base[k]) if by_ratio and base[k] else own + at - base[k]
+    moved, values = (each[:, np.isin(sizes, shown)] for each in (moved, values))
+    ends = np.quantile(moved, [0.5 * (1.0 - level), 0.5 * (1.0 + level)], axis=0)
     index = pd.MultiIndex.from_product([shown.tolist(), QUANTITIES], names=["cases", "quantity"])
-    columns = {"mean": held.mean(axis=0).ravel(), "lower": ends[0].ravel(), "upper": ends[1].ravel()}
+    columns = {"mean": moved.mean(axis=0).ravel(), "lower": ends[0].ravel(), "upper": ends[1].ravel()}
     return Plan(pd.DataFrame(columns, index=index), values, level)
