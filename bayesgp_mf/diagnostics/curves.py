@@ -22,8 +22,9 @@ SETTINGS = 20
 """How many stand for all, where a figure would take long otherwise."""
 
 
-def some_settings(process: Process, most: int = SETTINGS) -> Process:
-    """Return the average over at most so many of the settings of the hyperparameters, chosen by their weights."""
+def some_settings(process: Process, most: int | None = None) -> Process:
+    """Return the average over some of the settings of the hyperparameters, chosen by their weights; 20, or so many."""
+    most = SETTINGS if most is None else most
     if len(process.parts) <= most:
         return process
     levels = (np.arange(most) + 0.5) / most

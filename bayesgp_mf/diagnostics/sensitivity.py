@@ -45,6 +45,7 @@ SENSITIVE = 0.05
 """ArviZ's threshold."""
 POINTS, BANDWIDTH, MIDDLE = 100, 0.2, ndtr((-1.0, 1.0))
 """Places, and quantiles, where distribution functions are computed; by which share of their width they are smooth."""
+FEWEST_DRAWS = 50
 MOST = 400
 """Settings of the hyperparameters that are solved anew."""
 
@@ -160,6 +161,8 @@ def sensitivity(
     fit = fit_group(idata)
     check_has_cases(fit, "sensitivity")
     check_positive_integers(draws=draws)
+    if draws < FEWEST_DRAWS:
+        raise ValueError(f"draws must be at least {FEWEST_DRAWS}, by which distances can be seen, got {draws}.")
     low, high = _checked(alphas)
     process = some_settings(from_container(idata, kernel, likelihood, method), MOST)
     X = None if X_new is None else process.new_inputs(X_new)
@@ -167,7 +170,7 @@ def sensitivity(
     names = tuple(log_priors.names) if log_priors is not None and has_random_kernels(fit) else ()
     named = as_quantities(quantities, ("", "mean_f", *names))
 
-    def looked_at(moved: Process) -> dict[str, Array]:
+    def looked_at(moved: Process) -> dict[str, Any]:
         f, new, node = _drawn(moved, process.weights, X, draws)
         found = {"mean_f": f.reshape(draws, -1).mean(axis=1)}
         found |= {name: value_of(name, each, f, process.problem.t) for name, each in named.items()}

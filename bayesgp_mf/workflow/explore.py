@@ -181,6 +181,8 @@ def explore(
     each = {name: as_likelihood(likelihood) for name, likelihood in each.items()}
     if grow and len(each) > 1:
         raise ValueError("grow=True goes with one likelihood. Explore the likelihoods with the kernel that it finds.")
+    if grow and (given := {"priors", "bounds", "fixed"} & options.keys()):
+        raise ValueError(f"{min(given)} go by names of parameters, which change as kernels grow. Leave them out.")
     if not grow and (count := len(base) * len(each)) > most:
         raise ValueError(f"{len(base)} kernels with {len(each)} likelihoods are {count} models, more than most={most}.")
     entropy = int(as_generator(random_seed).integers(2**62))

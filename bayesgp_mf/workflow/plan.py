@@ -168,7 +168,10 @@ def plan(
     strategy = None if hyper is None else get_strategy(hyper)
     chosen = {} if strategy is None else priors_of(fit, None)
     entropy = int(as_generator(random_seed).integers(2**62))
-    pool = None if X is None else process.new_inputs(X)
+    try:
+        pool = None if X is None else process.new_inputs(X)
+    except ValueError as error:
+        raise ValueError(f"X, the inputs of further cases, must be like those of the fit: {error}") from None
     now = _leave_one_out(process)
     task = _Task(process, pool, np.unique([0, *counts]), int(test), strategy, chosen, entropy)
     how = {"processes": int(processes), "client": client, "progress": progress}
@@ -207,6 +210,8 @@ class _Task:
             cases = np.concatenate([part.X, new[:size]]), np.concatenate([part.problem.t, t[:size]])
             mean, variance = self._fitted(part, *cases, rng).latent_at(X_test)
             score, error = _scores(likelihood, t_test, mean, variance)
+            if not np.all(np.isfinite(error)):
+                raise UndefinedQuantityError("the targets have no mean, as with df <= 1, and so no distance from it.")
             rows.append((score.mean(), error.mean(), WIDE * np.mean(np.sqrt(variance))))
         return np.array(rows)
 

@@ -47,7 +47,8 @@ NO_THRESHOLDS: dict[str, str] = {
     ),
     "Fewest draws and cases by which something is said at all.": (
         "diagnostics.importance.FEWEST_IN_CHAIN diagnostics.importance.MOST_VALUES diagnostics.misfit.FEWEST "
-        "diagnostics.misfit.FEWEST_COVERED hyper.pareto.FEWEST_WEIGHTS workflow.calibrate.MANY"
+        "diagnostics.misfit.FEWEST_COVERED hyper.pareto.FEWEST_WEIGHTS workflow.calibrate.MANY "
+        "diagnostics.sensitivity.FEWEST_DRAWS"
     ),
     "Parts of a budget of memory or time, whose sums are compared.": (
         "hyper.forecast.INDUCING inference.assembly.LARGEST matrices.memory.ROOTS streams.learning.WAITING "

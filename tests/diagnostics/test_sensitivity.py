@@ -121,3 +121,9 @@ def test_a_step_has_no_powers(data):
     exact = bgp.fit(data[0], data[0][:, 0] > 0, KERNEL, method="exact", draws=10, random_seed=1)
     with pytest.raises(bgp.UndefinedQuantityError, match=r"the power 0\.99 of a likelihood: method 'exact'"):
         sensitivity(exact)
+
+
+def test_few_draws_say_nothing(fitted):
+    with pytest.raises(ValueError, match="draws must be at least 50"):
+        sensitivity(fitted, draws=49)
+    assert np.all(np.isfinite(sensitivity(fitted, draws=50).table["prior"]))

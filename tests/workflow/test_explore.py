@@ -97,6 +97,7 @@ def test_a_model_without_a_fit_is_named():
         ({"likelihoods": [bgp.Probit()]}, "likelihoods must be a mapping"),
         ({"score": "waic"}, "score must be"),
         ({"likelihoods": LIKELIHOODS, "grow": True}, "one likelihood"),
+        ({"grow": True, "fixed": ["variance"]}, "fixed go by names"),
         ({"most": 1}, "more than most=1"),
         ({"most": 0}, "most"),
     ],

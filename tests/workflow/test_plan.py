@@ -118,7 +118,7 @@ def test_a_column_of_few_values_keeps_to_them(values):
         ({"sizes": "many"}, "sizes must be"),
         ({"level": 80}, "level must be"),
         ({"replicas": 0}, "replicas"),
-        ({"X": np.zeros((5, 3))}, "X_new"),
+        ({"X": np.zeros((5, 3))}, "X, the inputs of further cases"),
     ],
 )
 def test_wrong_arguments_are_named(fitted, given, message):
@@ -130,3 +130,9 @@ def test_cases_with_facts_of_their_own_have_none():
     idata = bgp.fit(X, Y, KERNEL, draws=10, random_seed=1, offset=np.zeros(30))
     with pytest.raises(bgp.UndefinedQuantityError, match="a plan is for cases"):
         bgp.plan(idata, 5)
+
+
+def test_targets_without_a_mean_have_no_error():
+    idata = bgp.fit(X, X[:, 0], KERNEL, bgp.StudentT(0.3, 1.0), draws=10, random_seed=1)
+    with pytest.raises(bgp.UndefinedQuantityError, match="no mean"):
+        bgp.plan(idata, 5, **OPTIONS)
