@@ -161,6 +161,8 @@ def plot_models(models: Any, X_new: ArrayLike, *, ax: Axes | None = None, most: 
     if not isinstance(fits, Mapping) or hasattr(fits, "groups") or not fits or most < 1:
         raise ValueError("models must be what explore returned or a mapping of names to fits, and most at least 1.")
     processes = {name: from_container(idata) for name, idata in fits.items()}
+    if len({process.problem.likelihood.is_binary for process in processes.values()}) > 1:
+        raise ValueError("some models predict probabilities of labels and some other numbers. Plot those of one kind.")
     ordered = sorted(processes, key=lambda name: -float(np.sum(processes[name].loo.log_density)))
     names, values = [as_drawn(name, LETTERS) for name in ordered[:most]], list[Array]()
     for name in ordered[:most]:

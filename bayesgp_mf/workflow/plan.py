@@ -181,7 +181,7 @@ def plan(
         warn(f"{len(done) - len(values)} of {len(done)} data sets had no solution, and are left out.")
     if not values:
         raise ConvergenceError("none of the data sets had a solution.", Status.MAX_ITERATIONS)
-    return _plan(np.array(values), task.sizes, np.unique(counts), now, known.is_discrete, level)
+    return _plan(np.array(values), task.sizes, np.unique(counts), now, known, level)
 
 
 @dataclass(frozen=True, eq=False)
@@ -274,14 +274,18 @@ def _leave_one_out(process: Process) -> tuple[Array, Array]:
     return each.mean(axis=1), each.std(axis=1) / np.sqrt(each.shape[1])
 
 
-def _plan(values: Array, sizes: Array, shown: Array, now: tuple[Array, Array], discrete: bool, level: float) -> Plan:
+def _plan(
+    values: Array, sizes: Array, shown: Array, now: tuple[Array, Array], likelihood: Likelihood, level: float
+) -> Plan:
     """Return the plan, moved to leave-one-out with errors drawn from their normal distribution."""
     value, error = now
     drawn = value + error * np.random.default_rng(0).standard_normal((len(values), 2))
     base, moved = values[:, 0, :2].mean(axis=0), values.copy()
-    for k, by_ratio in enumerate((discrete, True)):
+    for k, by_ratio in enumerate((likelihood.is_discrete, True)):
         own, at = values[:, :, k], drawn[:, k, None]
         moved[:, :, k] = own * (at / base[k]) if by_ratio and base[k] else own + at - base[k]
+    if likelihood.is_binary:
+        moved[:, :, 1] = np.minimum(moved[:, :, 1], 1.0)  # a share
     moved, values = (each[:, np.isin(sizes, shown)] for each in (moved, values))
     ends = np.quantile(moved, [0.5 * (1.0 - level), 0.5 * (1.0 + level)], axis=0)
     index = pd.MultiIndex.from_product([shown.tolist(), QUANTITIES], names=["cases", "quantity"])

@@ -41,3 +41,6 @@ def test_wrong_arguments_are_named(fits):
         plot_models(fits["smooth"], [[0.3]])
     with pytest.raises(ValueError, match="one case, got 2"):
         plot_models(fits, [[0.3], [0.4]])
+    counts = bgp.fit(X, np.arange(20), bgp.kernels.Gaussian(), bgp.Poisson(), draws=5, random_seed=1)
+    with pytest.raises(ValueError, match="of one kind"):
+        plot_models({**fits, "counts": counts}, [[0.3]])
