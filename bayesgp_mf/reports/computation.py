@@ -10,10 +10,11 @@ import json
 import re
 from collections.abc import Sequence
 from functools import cache
+from typing import Any
 
 import numpy as np
 
-from bayesgp_mf.container.groups import Container
+from bayesgp_mf.container.groups import Container, get_group
 from bayesgp_mf.container.quality import Quality
 from bayesgp_mf.diagnostics.agreement import Compared, agreement
 from bayesgp_mf.diagnostics.fitted import Fitted
@@ -149,6 +150,36 @@ def _targets(about: Fitted) -> Block:
     row = ("target", *(number(value) for value in numbers), number(np.mean(y)))
     head = ("", "Smallest", "25 %", "Median", "75 %", "Largest", "Mean")
     return Table(f"Targets of {len(y)} cases.", head, [row])
+
+
+def before(about: Fitted) -> Section:
+    """Return the section on what the model says before it has seen data, where `prior_predictive` has drawn that."""
+    return Section("Before the data", or_words(lambda: _before(about)))
+
+
+def _before(about: Fitted) -> Block:
+    drawn = get_group(about.idata, "prior_predictive")["y"].values.reshape(-1, about.n)
+    y = np.asarray(about.y)
+    if about.classes:
+        each = {f"Share of {name}": (drawn == k, y == k) for k, name in enumerate(about.classes[:MOST_CLASSES])}
+        values = {name: (np.mean(of_draws, axis=1), np.mean(here)) for name, (of_draws, here) in each.items()}
+    else:
+        summaries: dict[str, Any] = {
+            "Mean": np.mean,
+            "Standard deviation": np.std,
+            "Smallest": np.min,
+            "Largest": np.max,
+        }
+        values = {name: (summary(drawn, axis=1), summary(y)) for name, summary in summaries.items()}
+    rows = [
+        (name, *(number(value) for value in np.quantile(prior, [0.05, 0.5, 0.95])), number(seen))
+        for name, (prior, seen) in values.items()
+    ]
+    legend = (
+        f"Targets of {len(drawn)} data sets drawn from the model and its priors, and those that came. What came should "
+        "be possible; a prior that leaves everything possible says little."
+    )
+    return Table(legend, ("", "5 % of data sets below", "Median", "95 % below", "These data"), rows)
 
 
 def _inputs(about: Fitted) -> Block:

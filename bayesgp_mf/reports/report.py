@@ -134,6 +134,7 @@ def sections_of(
     """Return all sections of the page about a fit whose quality was found, for a page that says more than that."""
     sections = [
         model.model(about),
+        *([model.before(about)] if "prior_predictive" in group_names(about.idata) else []),
         model.data(about),
         predictions.effects(about),
         predictions.calibration(about),

@@ -273,3 +273,12 @@ def test_bad_arguments_are_refused_and_nothing_is_written(call, message, tmp_pat
 
 def test_the_same_fit_has_the_same_page(plain, tmp_path):
     assert page_of(made("groups"), tmp_path)[0] == plain("groups")[0]
+
+
+def test_what_the_priors_said_stands_before_the_data(tmp_path):
+    for targets, likelihood, row in ((Z > 0, bgp.Probit(), "Share of"), (np.arange(len(Z)), bgp.Poisson(), "Largest")):
+        idata = bgp.fit(X1, targets, bgp.kernels.Gaussian(1.0), likelihood, **SMALL)
+        assert "Before the data" not in page_of(idata, tmp_path)[0]
+        html, _ = page_of(bgp.prior_predictive(idata, draws=200, random_seed=1), tmp_path)
+        assert html.index("Before the data") < html.index(">The data<")
+        assert row in html
