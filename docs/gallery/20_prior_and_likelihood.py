@@ -17,8 +17,7 @@ y = rng.poisson(np.exp(1.0 + np.sin(X[:, 0])))
 idata = bgp.fit(X, y, bgp.kernels.Gaussian(1.0), bgp.Poisson(), random_seed=1)
 
 # %%
-# The prior has mean zero, and so a count of about one. The mean of f is above that, and the prior pulls at it. The
-# difference between the two halves is what the data know well.
+# The likelihood moves each of these a little, the prior hardly: the data decide, and no quantity is marked.
 
 quantities = {
     "first half less second": lambda f, t: f[:, :30].mean(axis=1) - f[:, 30:].mean(axis=1),

@@ -2,7 +2,7 @@
 Many models, and one answer from all
 ====================================
 
-Base kernels grow into a sum that the labels ask for: a wave along the first input and a bend along the second. What is
+Base kernels grow into what the labels ask for: a wave along the first input with a bend along the second. What is
 predicted hardly depends on the model any more, once it has both; and an average of all has not to choose.
 """
 
@@ -28,7 +28,7 @@ print("found:", models.found)
 # %%
 # The probability of a new case in each model, the best by leave-one-out at the top.
 
-new = np.array([[1.25, 1.6]])
+new = np.array([[1.25, 0.6]])
 fig, ax = plt.subplots(figsize=(5.2, 3.6))
 bgp.plots.plot_models(models, new, ax=ax).set(title="The same case in each model")
 fig.tight_layout()
