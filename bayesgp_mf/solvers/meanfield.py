@@ -218,7 +218,7 @@ class MeanField:
                 alpha = alpha if nearer is None else nearer.alpha
             for first in [None] if alpha is None else [alpha, None]:
                 found, info = solve_at_fixed_variance(problem, variance, control, first)
-                if found is not None:
+                if found is not None and _has_covariance(problem, found):
                     return found, info
         if start is not None:
             state, steps = self._in_single_precision(equations, control, sites_of(start, problem))
@@ -306,6 +306,16 @@ class MeanField:
     def leave_one_out(self, problem: Problem, solution: Solution) -> LeaveOneOut:
         """Return the leave-one-out predictions by linear response; for TAP they are its own cavities."""
         return linear_response(problem, solution)
+
+
+def _has_covariance(problem: Problem, state: SiteState) -> bool:
+    """Tell whether sites leave a posterior covariance: where the equations have a saddle, negative ones do not."""
+    if problem.likelihood.log_concave:
+        return True
+    try:
+        return bool(np.isfinite(problem.matrix.sites(state.precision).log_det))
+    except NotPositiveDefiniteError:
+        return False
 
 
 def _noises(problem: Problem) -> list[float]:

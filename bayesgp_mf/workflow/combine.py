@@ -76,7 +76,7 @@ def combine(
     >>> fits = {name: bgp.fit(X, y, kernel, **options) for name, kernel in kernels.items()}
     >>> both = bgp.combine(fits, weights=[0.5, 0.5], random_seed=1)
     >>> bgp.predict(both, [[0.5]], draws=False)["predictions"]["p"].values.round(2)
-    array([0.79])
+    array([0.67])
     """
     fits = _named(fits)
     shares = _weights(fits, weights)

@@ -178,7 +178,7 @@ def student_problem(scale: float, n: int = 30, seed: int = 0) -> bgp.Problem:
     return bgp.Problem(bgp.kernels.Gaussian(2.0, 4.0).gram(X) + 1e-3 * np.eye(n), y, bgp.StudentT(scale, 4.0))
 
 
-@pytest.mark.parametrize(("method", "scale"), [("naive", 0.1), ("naive", 0.03), ("variational", 0.03)])
+@pytest.mark.parametrize(("method", "scale"), [("naive", 0.1), ("naive", 0.03), ("variational", 0.3)])
 def test_equations_of_slopes_that_are_bounded_are_solved(method, scale):
     """As they have a solution: m -> (K - Lambda) g'(m) takes all m into a box (Brouwer)."""
     for seed in range(3):
@@ -188,6 +188,17 @@ def test_equations_of_slopes_that_are_bounded_are_solved(method, scale):
         mean = problem.gram @ solution.alpha - variance * solution.alpha
         alpha = problem.likelihood.log_partition(problem.t, mean, variance).d1
         np.testing.assert_allclose(solution.alpha, alpha, rtol=1e-6, atol=1e-6)
+
+
+def test_a_saddle_whose_sites_leave_no_covariance_is_no_solution():
+    """There the equations hold, and the variances that they are for do not exist."""
+    for seed in range(3):
+        problem = student_problem(0.03, seed=seed)
+        try:
+            solution = METHODS["variational"].solve(problem)
+        except bgp.ConvergenceError:
+            continue
+        assert np.all(solution.correction.quadratic_diagonal(problem.gram) <= np.diag(problem.gram))
 
 
 def test_the_solution_on_inducing_inputs_is_that_on_their_matrix():
