@@ -147,7 +147,8 @@ def _read(groups: Mapping[str, xr.Dataset], model: Model, solver: Solver) -> Pro
     y = groups["observed_data"]["y"].values.astype(np.float64)
     t = 2.0 * y - 1.0 if model.likelihood.is_binary else y
     names = names_of(groups["constant_data"]["feature"].values)
-    model = replace(model, likelihood=by_case(model.likelihood, **_by_case(groups["constant_data"])))
+    facts = _by_case(groups["constant_data"])
+    model = replace(model, likelihood=by_case(model.likelihood, **facts))
 
     def part(node: xr.Dataset, model: Model, solver: Solver = solver, attrs: dict[str, Any] = fit.attrs) -> Part:
         alpha = node["alpha"].values
@@ -161,7 +162,7 @@ def _read(groups: Mapping[str, xr.Dataset], model: Model, solver: Solver) -> Pro
         return part(fit, model)
     nodes = [fit.isel(node=k) for k in range(fit.sizes["node"])]
     if MODELS in fit.attrs:
-        stated, facts, each = json.loads(fit.attrs[MODELS]), _by_case(groups["constant_data"]), list[Part]()
+        stated, each = json.loads(fit.attrs[MODELS]), list[Part]()
         for node, attrs in zip(nodes, stated["each"], strict=True):
             own = _own(node).assign_attrs(attrs)
             kernel = kernel_of(own, None, names)

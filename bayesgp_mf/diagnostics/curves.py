@@ -22,14 +22,18 @@ SETTINGS = 20
 """How many stand for all, where a figure would take long otherwise."""
 
 
+def settings_by_weight(weights: Array, count: int) -> NDArray[np.intp]:
+    """Return numbers ``(count,)`` of settings, in order, each as often as it has weight, but for rounding."""
+    chosen = np.searchsorted(np.cumsum(weights), (np.arange(count) + 0.5) / count)
+    return np.minimum(chosen, len(weights) - 1)  # where the sum of the weights is rounded to less than one
+
+
 def some_settings(process: Process, most: int | None = None) -> Process:
     """Return the average over some of the settings of the hyperparameters, chosen by their weights; 20, or so many."""
     most = SETTINGS if most is None else most
     if len(process.parts) <= most:
         return process
-    levels = (np.arange(most) + 0.5) / most
-    chosen = np.minimum(np.searchsorted(np.cumsum(process.weights), levels), len(process.parts) - 1)
-    places, times = np.unique(chosen, return_counts=True)
+    places, times = np.unique(settings_by_weight(process.weights, most), return_counts=True)
     parts = tuple(process.parts[k] for k in places)
     return parts[0] if len(parts) == 1 else Process(parts, times / most)
 

@@ -167,6 +167,17 @@ class Fitted:
         return np.asarray(found)
 
 
+def expected_target(likelihood: Likelihood, mean: Array, variance: Array) -> Array:
+    """Return the probability of class 1, or the mean of a target, given moments ``(k,)`` of latent values.
+
+    The mean is that of the latent value under a likelihood that does not state it.
+    """
+    if likelihood.is_binary:
+        return likelihood.predict_proba(mean, variance)
+    known = likelihood.predictive_moments(mean, variance)
+    return mean if known is None else known[0]
+
+
 def expected_given(part: Part, f: Array) -> Array:
     """Return the probability or the mean of a target given its latent value, in the shape of ``f (..., m)``.
 

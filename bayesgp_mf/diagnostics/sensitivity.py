@@ -26,11 +26,11 @@ from bayesgp_mf.container.groups import Container
 from bayesgp_mf.container.read import fit_group, from_container, has_random_kernels
 from bayesgp_mf.container.stored import priors_of
 from bayesgp_mf.container.write import check_has_cases
-from bayesgp_mf.diagnostics.curves import some_settings
+from bayesgp_mf.diagnostics.curves import settings_by_weight, some_settings
 from bayesgp_mf.errors import UndefinedQuantityError
 from bayesgp_mf.hyper.model import Model
 from bayesgp_mf.hyper.target import Target
-from bayesgp_mf.inference.assembly import assemble, assemble_inducing
+from bayesgp_mf.inference.assembly import assemble_as
 from bayesgp_mf.inference.solution import Control
 from bayesgp_mf.inference.solver import Solver
 from bayesgp_mf.inputs.options import check_positive_integers
@@ -168,20 +168,20 @@ def sensitivity(
     X = None if X_new is None else process.new_inputs(X_new)
     log_priors = _log_priors(process, **priors_of(fit, priors)) if process.averaged else None
     names = tuple(log_priors.names) if log_priors is not None and has_random_kernels(fit) else ()
-    named = as_quantities(quantities, ("", "mean_f", *names))
+    named = as_quantities(quantities, ("", "mean_f", *names))  # each is the name of a row
+    node = settings_by_weight(process.weights, draws)
 
-    def looked_at(moved: Process) -> dict[str, Any]:
-        f, new, node = _drawn(moved, process.weights, X, draws)
+    def looked_at(moved: Process) -> dict[str, Array]:
+        f, new = _drawn(moved, node, X)
         found = {"mean_f": f.reshape(draws, -1).mean(axis=1)}
         found |= {name: value_of(name, each, f, process.problem.t) for name, each in named.items()}
         if log_priors is not None:
             found |= {name: log_priors.values[node, k] for k, name in enumerate(names)}
-        found |= {f"f_new[{','.join(map(str, at))}]": new[(slice(None), *at)] for at in np.ndindex(new.shape[1:])}
-        return found | {"": node}
+        return found | {f"f_new[{','.join(map(str, at))}]": new[(slice(None), *at)] for at in np.ndindex(new.shape[1:])}
 
     with one_thread_if_small(process.problem.n):
         base = looked_at(process)
-        node, rows, moments = base.pop("").astype(np.intp), dict[str, dict[str, float]](), list[dict[str, Any]]()
+        rows, moments = dict[str, dict[str, float]](), list[dict[str, Any]]()
         same = np.full(draws, 1.0 / draws)
         for component in ("prior", "likelihood"):
             distances = dict.fromkeys(base, 0.0)
@@ -264,31 +264,23 @@ def _powered(part: Part, alpha: float, *, of_prior: bool) -> Part:
     else:
         weights = likelihood.stored_by_case.get("weights", np.ones(problem.n))
         likelihood = by_case(likelihood, weights=alpha * weights)
-    given = kernel, part.X, problem.t, likelihood
-    matrix: Any = problem.matrix
-    if matrix.form == "inducing":
-        changed = assemble_inducing(*given, inducing=matrix.points)
-    else:
-        changed = assemble(*given, solver=solver, control=replace(control, gram=matrix.form))
+    form: Any = problem.matrix.form
+    in_form = control if form == "inducing" else replace(control, gram=form)
+    changed = assemble_as(problem, kernel, part.X, problem.t, likelihood, solver=solver, control=in_form)
     return make_process(
         kernel, part.X, changed, solver.solve(changed, control, part.solution), solver, part.feature_names
     )
 
 
-def _drawn(process: Process, weights: Array, X: Array | None, draws: int) -> tuple[Array, Array, NDArray[np.intp]]:
-    """Return draws of latent values at the cases and at new ones, and which setting each is of.
-
-    All powers have the same random numbers, and as many draws of a setting as it has ``weights`` in the fit.
-    """
-    node = np.searchsorted(np.cumsum(weights), (np.arange(draws) + 0.5) / draws)
-    node = np.minimum(node, len(weights) - 1)
+def _drawn(process: Process, node: NDArray[np.intp], X: Array | None) -> tuple[Array, Array]:
+    """Return draws of latent values at the cases and at new ones, by the same random numbers for all powers."""
     f, new = list[Array](), list[Array]()
     for k, part in enumerate(process.parts):
         count = int(np.count_nonzero(node == k))
         if count:
             f.append(part.draw(count, np.random.default_rng([0, k])).f)
             new.append(np.empty((count, 0)) if X is None else part.draw_at(X, count, np.random.default_rng([1, k])))
-    return np.concatenate(f), np.concatenate(new), node
+    return np.concatenate(f), np.concatenate(new)
 
 
 def _normalised(log_weights: Array) -> Array:

@@ -131,6 +131,16 @@ def assemble_inducing(
     return problem
 
 
+def assemble_as(
+    other: Problem, kernel: Kernel, X: Array, t: Array, likelihood: Likelihood, *, solver: Solver, control: Control
+) -> Problem:
+    """Return the problem of a kernel at inputs, on the inducing inputs of another problem if that is on such."""
+    matrix: Any = other.matrix
+    if matrix.form == "inducing":
+        return assemble_inducing(kernel, X, t, likelihood, inducing=matrix.points)
+    return assemble(kernel, X, t, likelihood, solver=solver, control=control)
+
+
 def inducing_error(kernel: Kernel, X: Array, problem: Problem, solution: Solution, solver: Solver) -> float | None:
     """Return `Info.inducing_error` of a solution, or None where inducing inputs as given are known to all digits."""
     gram: Any = problem.matrix

@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.special import ndtri
 
 from bayesgp_mf.container.read import from_container
 from bayesgp_mf.diagnostics.curves import NOTHING, relevance
+from bayesgp_mf.diagnostics.fitted import expected_target
 from bayesgp_mf.diagnostics.hyperparameters import Hyperparameters, hyperparameters
 from bayesgp_mf.errors import UndefinedQuantityError
-from bayesgp_mf.likelihoods import Likelihood
 from bayesgp_mf.plots._axes import LINE, POINT, as_drawn, axes_or_new, legend_above
 from bayesgp_mf.types import Array
 
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 
 APART = 0.22
 """By how much the prior stands below the posterior, in rows."""
-QUANTILES = np.array([-1.6448536269514722, 1.6448536269514722])
+QUANTILES = ndtri((0.05, 0.95))
 """Of a standard normal: 5 and 95 %."""
 DECADES = 100.0
 """Of an axis, beyond which matplotlib's own ticks may lie where there are no numbers any more."""
@@ -71,7 +72,7 @@ def plot_hyperparameters(idata: Container, *, ax: Axes | None = None, most: int 
     shown = np.flatnonzero(np.all(found.values > 0, axis=0))[:most]  # one that is zero is switched off
     rows = np.arange(shown.size, dtype=np.float64)
     names = [as_drawn(found.names[k], LETTERS) for k in shown]
-    ax = axes_or_new(ax, max(0, sum(name.count("\n") + 1 for name in names) - ROWS))
+    ax = _axes_of_rows(ax, names)
     _draw_intervals(ax, found.prior[:, shown], rows + APART, LINE, "prior")
     if found.kind == "chosen":
         tuned = found.tuned[shown]
@@ -95,6 +96,11 @@ def plot_hyperparameters(idata: Container, *, ax: Axes | None = None, most: int 
     ax.set_axisbelow(True)
     legend_above(ax, right=True)
     return ax
+
+
+def _axes_of_rows(ax: Axes | None, names: list[str]) -> Axes:
+    """Return axes, of a new figure with room for a row for each name, which may have several lines."""
+    return axes_or_new(ax, max(0, sum(name.count("\n") + 1 for name in names) - ROWS))
 
 
 def _set_limits(ax: Axes, values: Array) -> None:
@@ -174,9 +180,10 @@ def plot_models(models: Any, X_new: ArrayLike, *, ax: Axes | None = None, most: 
             raise UndefinedQuantityError("a case has a latent value for each class. Look at `predict` of each model.")
         mean, variance = process.latent_at(X)
         ends = mean + np.sqrt(variance) * QUANTILES
-        values.append(np.concatenate([_expected(likelihood, mean, variance), _expected(likelihood, ends, np.zeros(2))]))
+        at = (mean, variance), (ends, np.zeros(2))
+        values.append(np.concatenate([expected_target(likelihood, *moments) for moments in at]))
     each, rows = np.array(values), np.arange(len(names), dtype=np.float64)
-    ax = axes_or_new(ax, max(0, sum(name.count("\n") + 1 for name in names) - ROWS))
+    ax = _axes_of_rows(ax, names)
     ax.hlines(rows, each[:, 1], each[:, 2], color=LINE)
     ax.plot(each[:, 0], rows, "o", color=POINT)
     ax.set_yticks(rows, names)
@@ -185,14 +192,6 @@ def plot_models(models: Any, X_new: ArrayLike, *, ax: Axes | None = None, most: 
     what = "probability" if likelihood.is_binary else "mean of the target"
     ax.set(xlabel=f"{what}, with its 90 % interval", ylabel=f"models, the best first{more}")
     return ax
-
-
-def _expected(likelihood: Likelihood, mean: Array, variance: Array) -> Array:
-    """Return the probability of class 1, or the mean of a target, given moments ``(k,)`` of latent values."""
-    if likelihood.is_binary:
-        return likelihood.predict_proba(mean, variance)
-    known = likelihood.predictive_moments(mean, variance)
-    return mean if known is None else known[0]
 
 
 def _draw_intervals(ax: Axes, quantiles: Array, rows: Array, shade: str, label: str) -> None:
