@@ -90,7 +90,8 @@ def make_toy(
     rng = as_generator(random_seed)
     X = rng.standard_normal((n + n_test, d))
     root = psd_root(kernel.gram(X))
-    f = root @ rng.standard_normal(root.shape[1])
+    # a number for each case, of which the root takes as many as its rank: that may differ by the processor's rounding
+    f = root @ rng.standard_normal(n + n_test)[: root.shape[1]]
     t = likelihood.sample(f, rng)
     y = (t > 0).astype(np.float64) if likelihood.is_binary else t
     return Toy(X[:n], y[:n], f[:n], X[n:], y[n:], f[n:])

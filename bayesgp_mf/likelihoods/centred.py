@@ -224,6 +224,7 @@ def _modes(curve: Curve, cases: Cases) -> Array:
             slope, bend = d1 - start / cases.variance, 1.0 / cases.variance - d2
             step = slope / bend
             there = (np.abs(step) * np.sqrt(bend) < 1e-2) | (high - low <= 1e-15 * (np.abs(low) + np.abs(high)))
+            there |= ~np.isfinite(start)  # nothing is near what is no number
         low, high = np.where(slope > 0, start, low), np.where(slope > 0, high, start)
         newton = start + step
         poor = ~((newton > low) & (newton < high) & (np.abs(step) < 0.5 * before))

@@ -56,9 +56,9 @@ MOST_ROWS = 20_000
 """Cases up to which all rows of the Gram matrix are gone through; above, a bound has to do."""
 SPREAD = 0.2
 """Standard deviation of the rounding of a number, in units of eps times it: 1/sqrt(12) of the last place, averaged."""
-LARGEST_MEAN_ERROR = 3e-5
+LARGEST_MEAN_ERROR = 2.5e-5
 """In posterior standard deviations; means that are not known to this are no answer (measured: the true error is at most
-three times what `refined` finds)."""
+four times what `refined` finds, so that means are right to 1e-4)."""
 LARGEST_ROUNDING = 5e-4
 """In nats; a log evidence that rounding in the Gram matrix moves by more than this is no answer ..."""
 VISIBLE_ROUNDING = 1e-7

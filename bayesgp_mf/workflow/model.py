@@ -104,7 +104,8 @@ class Generative:
         roots = self._own_roots if kernel is self.kernel else self._roots(kernel)
         n_classes = self.likelihood.n_classes
         each = roots * (n_classes or 1) if len(roots) == 1 else roots
-        drawn = [rng.standard_normal((count, root.shape[1])) @ root.T for root in each]
+        # as many numbers whatever the rank, which may differ by the processor's rounding
+        drawn = [rng.standard_normal((count, len(root)))[:, : root.shape[1]] @ root.T for root in each]
         return drawn[0] if n_classes is None else np.stack(drawn, axis=-1)
 
     @cached_property
