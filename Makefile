@@ -76,4 +76,4 @@ $(STAMP): pyproject.toml
 	@touch $@
 
 clean:  ## remove environments, caches and reports
-	rm -rf .venv* .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache reports dist docs/_build docs/generated docs/auto_gallery docs/auto_pictures
+	rm -rf .venv* .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache reports dist docs/_build docs/generated docs/auto_case_studies docs/auto_gallery docs/auto_pictures

@@ -82,7 +82,8 @@ def suggest(
         Of the targets.
     between : (float, float), optional
         Where nine in ten targets move, noise apart: probabilities of the second class, by default 0.05 and 0.95;
-        expected counts, or measurements, for which there is no default.
+        expected counts, or measurements, for which there is no default. A prior has the mean zero, which is a count of
+        one: the middle is for the ``offset`` of `fit` and of `prior_predictive`.
     form : {"log-normal", "penalised complexity"}
         Of the priors. The second kind is largest at the simplest model, a latent function of zero or without end to its
         length scale (`hyper.Exponential`).
@@ -195,9 +196,19 @@ def _latent_sd(likelihood: Likelihood, between: tuple[float, float] | None) -> t
     if likelihood.whole_targets:
         if low <= 0:
             raise ValueError(f"between must be two expected counts > 0, got {between!r}.")
-        moves = f"nine in ten expected counts lie within a factor of {high / low:g}"
+        middle = f"{np.sqrt(low * high):.3g}"
+        around = _around(middle, f"log({middle})", "1")
+        moves = f"nine in ten expected counts lie within a factor of {high / low:g}{around}"
         return float(0.5 * np.log(high / low) / NINE_IN_TEN), moves
-    return 0.5 * (high - low) / NINE_IN_TEN, f"nine in ten measurements lie within {high - low:g} of each other"
+    middle = f"{0.5 * (low + high):.3g}"
+    moves = f"nine in ten measurements lie within {high - low:g} of each other{_around(middle, middle, '0')}"
+    return 0.5 * (high - low) / NINE_IN_TEN, moves
+
+
+def _around(middle: str, offset: str, without: str) -> str:
+    """Return where targets lie: a prior has the mean zero, and what is added to it is an offset."""
+    same = middle == without
+    return "" if same else f", around {middle} if all cases have the offset {offset}, and around {without} without"
 
 
 def _latent_of(likelihood: Likelihood, p: float) -> float:

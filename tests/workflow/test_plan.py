@@ -66,6 +66,18 @@ def test_more_cases_are_better_on_average(fitted):
     assert np.all(table["lower"] <= table["upper"])
 
 
+def test_an_offset_that_all_cases_share_is_that_of_further_ones():
+    """Under Gaussian noise it is the same as targets that are so much higher; counts are drawn where it puts them."""
+    plain = bgp.fit(X, X[:, 0], KERNEL, Gaussian(0.25), draws=10, random_seed=1)
+    moved = bgp.fit(X, X[:, 0] + 3.0, KERNEL, Gaussian(0.25), draws=10, random_seed=1, offset=np.full(30, 3.0))
+    one, other = (bgp.plan(idata, [0, 20], **OPTIONS).values for idata in (plain, moved))
+    np.testing.assert_allclose(other, one, rtol=1e-6)
+    counts = RNG.poisson(100.0, 30)
+    many = bgp.fit(X, counts, bgp.kernels.Gaussian(0.7, 0.01), bgp.Poisson(), offset=np.full(30, np.log(100.0)))
+    error = bgp.plan(many, 20, **OPTIONS).values[:, 0, 1]
+    assert np.all((error > 5.0) & (error < 13.0))  # on average some 0.8 standard deviations, which are 10
+
+
 def test_other_kinds_of_targets_and_averages_have_plans():
     counts, options = RNG.poisson(np.exp(X[:, 0])), {"draws": 10, "random_seed": 1}
     averaged = bgp.hyper.Integrate(starts=1, points=3)
@@ -126,8 +138,17 @@ def test_wrong_arguments_are_named(fitted, given, message):
         bgp.plan(fitted, **{"sizes": 5, **OPTIONS, **given})
 
 
-def test_cases_with_facts_of_their_own_have_none():
-    idata = bgp.fit(X, Y, KERNEL, draws=10, random_seed=1, offset=np.zeros(30))
+@pytest.mark.parametrize(
+    "facts",
+    [
+        {"offset": np.linspace(0.0, 1.0, 30)},
+        {"weights": np.ones(30)},
+        {"likelihood": Gaussian(np.linspace(0.1, 1.0, 30))},
+        {"likelihood": bgp.Binomial(5), "offset": np.ones(30)},
+    ],
+)
+def test_cases_with_facts_of_their_own_have_none(facts):
+    idata = bgp.fit(X, Y.astype(int), KERNEL, draws=10, random_seed=1, **facts)
     with pytest.raises(bgp.UndefinedQuantityError, match="a plan is for cases"):
         bgp.plan(idata, 5)
 

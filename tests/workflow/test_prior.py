@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -164,3 +166,23 @@ def test_a_column_of_equal_values_gets_the_middle_of_the_others():
     mean = priors["lengthscale"].mean
     assert mean[2] == pytest.approx((mean[0] + mean[1]) / 2, abs=1e-3)
     assert "lengthscale" not in bgp.priors.suggest(np.ones((5, 2)), KERNEL)
+
+
+@pytest.mark.parametrize(
+    ("likelihood", "between", "offset"),
+    [(bgp.Poisson(), (5, 40), np.log(np.sqrt(200.0))), (bgp.likelihoods.Gaussian(), (10.0, 30.0), 20.0)],
+)
+def test_targets_lie_where_they_were_said_to_with_the_offset_that_the_sentence_names(likelihood, between, offset):
+    inputs, kernel = np.linspace(0.0, 10.0, 30)[:, None], bgp.kernels.Gaussian()
+    priors = bgp.priors.suggest(inputs, kernel, likelihood, between=between)
+    named = re.search(r"offset (log)?\(?([0-9.]+)", priors.sentences["variance"])
+    value = np.log(float(named[2])) if named[1] else float(named[2])
+    assert value == pytest.approx(offset, rel=0.01)
+    fixed = {name: prior for name, prior in priors.items() if name != "variance"}
+    median = bgp.kernels.Gaussian(variance=float(np.exp(priors["variance"].mean)))
+    options = {"priors": fixed, "fixed": ["variance"], "draws": 2000, "random_seed": 1}
+    drawn = bgp.prior_predictive(inputs, median, likelihood, offset=np.full(30, value), **options)["prior"]["f"] + value
+    expected = np.exp(drawn.values) if likelihood.whole_targets else drawn.values
+    assert np.mean((expected > between[0]) & (expected < between[1])) == pytest.approx(0.9, abs=0.02)
+    level = {"between": (1 / 3, 3)} if likelihood.whole_targets else {"between": (-5.0, 5.0)}
+    assert "offset" not in bgp.priors.suggest(inputs, kernel, likelihood, **level).sentences["variance"]
