@@ -169,8 +169,8 @@ def plan(
     is_same = one.of_cases(np.arange(1)) is one and not one.new_case_facts  # as one noise variance for all
     if known.has_classes or known.stored_by_case.keys() - {"offset"} or offset.size > 1 or not is_same:
         raise UndefinedQuantityError(
-            "a plan is for cases with one latent value each and without offsets, weights, trials or noise variances of their "
-            "own, which further cases would need. An offset that all cases share is that of further ones."
+            "a plan is for cases with one latent value each and without offsets, weights, trials or noise variances of "
+            "their own, which further cases would need. An offset that all cases share is that of further ones."
         )
     strategy = None if hyper is None else get_strategy(hyper)
     chosen = {} if strategy is None else priors_of(fit, None)
