@@ -173,7 +173,8 @@ class Info:
         Largest error of a posterior mean, judged by the equations at the returned solution, in posterior standard
         deviations (`solvers.accuracy`). None if it was not computed.
     rounding : float or None
-        Largest change of the log evidence by rounding in the Gram matrix, in nats. None if it was not computed.
+        Largest change of the log evidence, or of the log density of a case given the others, by rounding in the Gram
+        matrix, in nats. None if it was not computed.
     probability_shift : float or None
         Largest change of a probability at training inputs by the second-order correction: about TAP's largest error
         (`processes.probed`). None if it was not measured.

@@ -196,6 +196,8 @@ def _nodes(mean: Array, covariance: Array, q: int, rule: GridRule) -> _Nodes:
             log_weight = (log_weight[..., None] + np.log(weights)).reshape(n, -1)
         log_a = np.logaddexp(log_a[..., None], -(centre[..., None] + slope[..., None] * nodes)).reshape(n, -1)
         x = np.concatenate([np.repeat(x, nodes.shape[-1], axis=1), nodes.reshape(n, -1, 1)], axis=-1)
+        some = np.any(log_weight > -np.inf, axis=0)  # of very wide Gaussians nearly half the nodes underflow
+        x, log_weight, log_a = x[:, some], log_weight[:, some], log_a[:, some]
     return _Nodes(x, log_weight, density, factor)
 
 

@@ -27,7 +27,8 @@ from bayesgp_mf.types import Array
 
 CANCELLATION = 1e-3
 """Where site precision times prior variance is below this, 1/R_ii - omega_i would lose over 3 digits."""
-
+HALF_LOST = 0.5
+"""Power of eps: where site precision times posterior variance is below it, that loses half of all digits."""
 
 AT_ONCE = 2**18
 """Entries of a covariance that are yielded together."""
@@ -178,6 +179,10 @@ class SiteCorrection(Sites):
 
     def diagonal(self) -> Array:
         """Return ``R_ii (n,)``."""
+        return self._diagonal
+
+    @cached_property
+    def _diagonal(self) -> Array:
         inverse = self._inverse_factor
         result = self._root_precision**2 * np.einsum("ij,ij->j", inverse, inverse)
         if self._removed is not None:
@@ -210,10 +215,16 @@ class SiteCorrection(Sites):
         """Which sites ``(n,)`` say more than the prior does."""
         return np.asarray(self.site_precision * self._gram.diagonal() > 1.0)
 
-    @property
+    @cached_property
     def _informative(self) -> NDArray[np.bool_]:
         """Which sites ``(n,)`` say so much that a difference from 1/W does not cancel."""
-        return np.asarray(np.abs(self.site_precision) * self._gram.diagonal() > CANCELLATION)
+        may = np.abs(self.site_precision) * self._gram.diagonal() > CANCELLATION
+        # one that says less than the prior does may say nothing beside the other sites: R_ii is W - W^2 Sigma_ii
+        doubtful = may & ~self._strong
+        if doubtful.any():
+            share = 1.0 - self.diagonal()[doubtful] / self.site_precision[doubtful]
+            may[doubtful] = np.abs(share) > np.finfo(self._gram.dtype).eps ** HALF_LOST
+        return np.asarray(may)
 
     def covariance_diagonal(self) -> Array:
         r"""Return the posterior variances ``(n,)`` under all sites, Sigma_ii.

@@ -97,7 +97,7 @@ def assessed(
         Returns the log evidence with more digits, or None.
     lost : float
         What its sum has lost by cancellation (`lost_in_sum`), in nats: a root of low rank has no entries whose rounding
-        would tell of that.
+        would tell of that; or what rounding does to the density of a case given the others.
     """
     alpha, evidence = solution.alpha, solution.evidence
     with np.errstate(over="ignore"):
@@ -169,7 +169,8 @@ def unknown(info: Info) -> list[str]:
     if info.mean_error is not None and not info.mean_error <= allowed:
         found.append(f"the posterior means are known to some {info.mean_error:.1g} posterior standard deviations only")
     if info.rounding is not None and not info.rounding <= LARGEST_ROUNDING:
-        found.append(f"it moves the log evidence by some {info.rounding:.1g} nats")
+        what = "the log evidence, or what the others predict of a case,"
+        found.append(f"it moves {what} by some {info.rounding:.1g} nats")
     return found
 
 

@@ -35,6 +35,7 @@ from bayesgp_mf.inference.solver import GramGradient, LooGradient, Traits
 from bayesgp_mf.matrices.factors import cholesky, triangular_inverse
 from bayesgp_mf.matrices.matrix import Matrix
 from bayesgp_mf.solvers.accuracy import (
+    EPS,
     NO_FACTOR,
     Gap,
     assessed,
@@ -255,7 +256,8 @@ class MeanField:
         if problem.likelihood.log_concave:
             state, steps = self._in_single_precision(equations, control, state)
             state, info = equations.iterate(state, control, steps)
-            if info.status is Status.CONVERGED or info.n_iterations >= control.max_iterations:
+            is_near = info.residual <= ROUGH  # where steps stand still, noisier models lead back
+            if info.status is Status.CONVERGED or is_near or info.n_iterations >= control.max_iterations:
                 return state, info
             state, steps = self.init(problem), info.n_iterations
         # where there are several solutions, the one that grows out of a noisier model is the simplest; where
@@ -487,9 +489,14 @@ def _finish(method: str, equations: _Equations, state: SiteState, info: Info) ->
         site = match(problem.likelihood, problem.t, posterior.cavity, posterior.derivs)
         unsettled = float((np.abs(site.precision - precision) * sd**2).max())
         mean_error = float(np.maximum(mean_error, SHARE_OF_VARIANCE * unsettled))  # NaN stays
-    lost = lost_digits(problem.likelihood, problem.t, posterior.cavity, posterior.derivs)
-    mean_error = float(np.maximum(mean_error, SHARE_OF_VARIANCE * lost))
+    of_sites = lost_digits(problem.likelihood, problem.t, posterior.cavity, posterior.derivs)
+    mean_error = float(np.maximum(mean_error, SHARE_OF_VARIANCE * of_sites))
     evidence = Evidence(equations.evidence(posterior), rule.kind, rule.bound)
+    lost = lost_in_sum(evidence.value, posterior.derivs.value, 0.5 * posterior.alpha * posterior.cavity.mean)
+    if rule.fixed_variance is None and problem.matrix.is_whole:
+        # K_ii is known to eps K_ii, and lambda_i no better: half that part of it is felt in what the others predict
+        prior = problem.matrix.diagonal()
+        lost = float(np.maximum(lost, 0.5 * EPS * np.max(prior / np.where(prior > 0, variance, 1.0))))
     stated = rule.gram.stated
     info = replace(info, **stated) if stated else info
     solution = Solution(method, posterior.alpha, posterior.correction, evidence, posterior.cavity, info)
@@ -500,7 +507,7 @@ def _finish(method: str, equations: _Equations, state: SiteState, info: Info) ->
         precision / growth,
         rule.gram_gradient,
         lambda: rule.extended_evidence(problem, posterior.alpha, precision, variance),
-        lost_in_sum(evidence.value, posterior.derivs.value, 0.5 * posterior.alpha * posterior.cavity.mean),
+        lost,
     )
 
 

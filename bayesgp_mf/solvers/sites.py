@@ -70,10 +70,11 @@ def match(likelihood: Likelihood, t: Array, cavity: Cavity, derivs: Derivs, extr
     if known is not None:
         return SiteState(*known)
     tilted = 1.0 + cavity.variance * derivs.d2
-    share = _share_of_few_digits(likelihood, t, cavity, tilted, extra_noise)
+    few = tilted < FEW_DIGITS
+    share = _share_of(likelihood, t, cavity, few, extra_noise)
     if share is not None:
-        total = cavity.variance + extra_noise
-        tilted = np.where(total > 0, (cavity.variance * share + extra_noise) / np.where(total > 0, total, 1.0), 1.0)
+        some = cavity.variance[few]
+        tilted[few] = (some * share + extra_noise) / (some + extra_noise)
     return SiteState(*_site(cavity.mean, derivs.d1, derivs.d2, tilted))
 
 
@@ -83,21 +84,23 @@ def lost_digits(likelihood: Likelihood, t: Array, cavity: Cavity, derivs: Derivs
     It is zero where all are known in another way.
     """
     tilted = 1.0 + cavity.variance * derivs.d2
-    if not np.any(tilted < FEW_DIGITS) or likelihood.known_sites(t, 0.0) is not None:
+    few = tilted < FEW_DIGITS
+    if not few.any() or likelihood.known_sites(t, 0.0) is not None:
         return 0.0
-    if _share_of_few_digits(likelihood, t, cavity, tilted, 0.0) is not None:
-        return 0.0
-    return EPS / max(float(tilted.min()), EPS)
+    return EPS / max(float(tilted.min()), EPS) if _share_of(likelihood, t, cavity, few, 0.0) is None else 0.0
 
 
-def _share_of_few_digits(
-    likelihood: Likelihood, t: Array, cavity: Cavity, tilted: Array, extra_noise: float
+def _share_of(
+    likelihood: Likelihood, t: Array, cavity: Cavity, few: NDArray[np.bool_], extra_noise: float
 ) -> Array | None:
-    """Return what is left of the variances, if a difference that has few digits would say it, and there is a form."""
-    if not np.any(tilted < FEW_DIGITS):
+    """Return what is left ``(k,)`` of the variances of k cases that are ``few (n,)``, by a form of its own, or None.
+
+    They have variances above zero: a difference of derivatives has few digits of what is left of them.
+    """
+    (some,) = np.nonzero(few)
+    if not some.size:
         return None
-    total = cavity.variance + extra_noise
-    return likelihood.tilted_share(t, cavity.mean, np.where(total > 0, total, 1.0))
+    return likelihood.of_cases(some).tilted_share(t[some], cavity.mean[some], cavity.variance[some] + extra_noise)
 
 
 def sites_of(solution: Solution, problem: Problem) -> SiteState:

@@ -36,7 +36,8 @@ LARGEST_ROUNDING = 1e-3
 EPS = 16 * float(np.finfo(np.float64).eps)
 """... and beyond so many units in the last place of the evidence itself."""
 CAVITY = 1e-3
-"""Largest relative error of a cavity variance, and of a cavity mean in its own standard deviations, beyond the same."""
+"""Largest relative error of a cavity variance, and of a cavity mean in its own standard deviations, or in distances
+from the posterior mean where these are larger, beyond the same."""
 TIMES_STATED = 3.0
 """Largest error of an evidence by what is stated of it, where something is: the promise of every stated error."""
 FAR = 0.1
@@ -150,7 +151,8 @@ def _judge(drawn: Drawn, solution: Solution) -> tuple[Outcome, float, float, str
     allowed = EVIDENCE + rounding + EPS * abs(float(known.evidence))
     cavity_error = _cavity_error(drawn, solution, known)
     # what moves the log determinant by so many nats moves a variance in it by such a part
-    right = mean_error <= MEAN and evidence_error <= allowed and cavity_error <= CAVITY + rounding
+    of_cavity = max(rounding, ROUNDINGS * min(_rounding_of_cavity(drawn, known), LARGEST_ROUNDING))
+    right = mean_error <= MEAN and evidence_error <= allowed and cavity_error <= CAVITY + of_cavity
     why = f"(rounding moves it by {known.rounding:.1e}, {stated:.1e} are stated), cavities by {cavity_error:.1e}"
     if right or not stated:
         return ("right" if right else "wrong"), mean_error, evidence_error, why
@@ -169,10 +171,20 @@ def _cavity_error(drawn: Drawn, solution: Solution, known: Truth) -> float:
     judged = drawn.method in ("tap", "sweeps") and solution.alpha.ndim == 1
     if not judged or solution.cavity is None or known.cavity_mean is None or known.cavity_variance is None:
         return 0.0
-    mean = _in_sd(solution.cavity.mean.tolist(), known.cavity_mean, known.cavity_variance)
+    # m = f - lambda alpha: an error of lambda by a part of it moves m by that part of its distance from f
+    parts = zip(solution.cavity.mean.tolist(), known.cavity_mean, known.mean, known.cavity_variance, strict=True)
+    mean = max(float(abs(found - m) / max(v.sqrt(), abs(f - m), key=float)) if v > 0 else 0.0 for found, m, f, v in parts)
     pairs = zip(solution.cavity.variance.tolist(), known.cavity_variance, strict=True)
     relative = floats(abs(found / true - 1) if true > 0 else abs(true - found) for found, true in pairs)
     return max(mean, float(relative.max()))
+
+
+def _rounding_of_cavity(drawn: Drawn, known: Truth) -> float:
+    """Return by what part of itself rounding of its prior variance moves a cavity variance, at most."""
+    if known.cavity_variance is None or drawn.gram.ndim == 3:
+        return 0.0
+    pairs = zip(np.diagonal(drawn.gram).tolist(), known.cavity_variance, strict=True)
+    return float(np.finfo(np.float64).eps) * max(float(prior / own) if own > 0 else 0.0 for prior, own in pairs)
 
 
 def _is_finite(solution: Solution) -> bool:
