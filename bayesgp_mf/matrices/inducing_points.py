@@ -32,6 +32,8 @@ LEVELS = (1e-9, 1e-8, 1e-7, 1e-6)
 until further inputs outside determine none of them."""
 FARTHEST = 100.0
 """Times that: at such inputs the least of several is still too small, and farther apart they would be another model."""
+WIDEST = 10.0
+"""Times as far from inputs that are moved apart as these are then from each other are others at most that go along."""
 DOUBLINGS = 60
 """Of distances, from the smallest between floats to where any kernel tells them apart that ever does."""
 PROBED = 256
@@ -73,14 +75,13 @@ class InducingPoints:
         """Whether some were moved or left out."""
         return bool(len(self.left_out) or self.moved)
 
-    @property
-    def farther(self) -> Array:
-        """Those that are worked with ``(m, d)``, with twice the distances between those that were moved apart."""
-        result = self.used.copy()
-        for some, _ in self.moved:
-            here = np.isin(self.which, some)
-            if here.any():
-                result[here] = _spread(self.used[here], 2.0)
+    def farther(self, kernel: Any) -> Array:
+        """Return those that are worked with ``(m, d)``, with twice the distances between those that were moved."""
+        result = self.used
+        for some, factor in self.moved:
+            here = np.flatnonzero(np.isin(self.which, some))
+            if here.size:
+                result = _spread_among(kernel, result, here, 2.0, 2.0 * factor)
         return result
 
     def pull_back(self, bar: Array, number: int) -> Array:
@@ -107,7 +108,7 @@ def inducing_points(kernel: Any, points: Array) -> InducingPoints:
     _, first, place = np.unique(points + 0.0, axis=0, return_index=True, return_inverse=True)  # -0 is 0
     place = place.ravel()  # which of the distinct ones each is
     unshared = _unshared(kernel.cross(points[first], points[first]))
-    apart, tried, moved = points, points, tuple[Moved, ...]()
+    apart, tried, moved = points, tuple[Moved, ...](), tuple[Moved, ...]()
     concerned = np.zeros(first.size, dtype=bool)
     for level in LEVELS:
         left = np.isin(np.arange(first.size), place[which], invert=True)
@@ -115,12 +116,15 @@ def inducing_points(kernel: Any, points: Array) -> InducingPoints:
         near = unshared < level
         if not left.any() or not np.any(near[left].sum(axis=1) > 1):
             continue
-        tried, together = _moved_apart(kernel, points, place, near, concerned, level)
-        found = independent_points(kernel, tried) if together else which
+        there, tried = _moved_apart(kernel, points, place, near, concerned, level)
+        found = independent_points(kernel, there) if tried else which
         if found.size > which.size:
-            apart, moved, which = tried, together, found
+            apart, moved, which = there, tried, found
     left = np.isin(np.arange(first.size), place[which], invert=True)
-    return InducingPoints(apart[which], which, tried[first[left]], moved, tried[which])
+    looked_at = points
+    for some, factor in tried:
+        looked_at = _spread_among(kernel, looked_at, some, factor, factor)
+    return InducingPoints(apart[which], which, looked_at[first[left]], moved, looked_at[which])
 
 
 def evidence_error(
@@ -166,7 +170,7 @@ def evidence_error(
         with_left = replace(beside, source=np.hstack([beside.root[:], columns]), known=None, keep_root=False)
         own = np.maximum(beside.own - np.einsum("ij,ij->i", columns, columns), 0.0)
         vars(with_left)["own"] = own  # what is left of it by rounding alone may be below zero
-    farther = inducing_gram(kernel, X, points.farther) if points.moved else gram
+    farther = inducing_gram(kernel, X, points.farther(kernel)) if points.moved else gram
     rest = np.maximum(own - (gram.prior - shared), 0.0) if unknown else np.zeros(len(X))
     for weights, site in zip(alpha.reshape(len(X), -1).T, precision.reshape(len(X), -1).T, strict=True):
         latent = gram @ weights
@@ -210,7 +214,7 @@ def _triangular(factor: Array, values: Array) -> Array:
 def _determined(kernel: Any, used: Array, left_out: Array) -> bool:
     """Tell whether some inputs are known from others however far apart all are, as under a kernel of finite rank."""
     everything = np.vstack([used, left_out])
-    groups = sorted({column for columns in kernel.groupings(everything.shape[1]) for column in columns})
+    groups = _groups(kernel, everything)
     for k in range(0, DOUBLINGS, 3):
         apart = _spread(everything, 2.0**k)
         apart[:, groups] = everything[:, groups]
@@ -256,7 +260,7 @@ def _moved_apart(
     """Return inputs ``(M, d)`` of which those near to one that it concerns are moved apart, and which by how much."""
     apart, moved = points.copy(), []
     _, cluster = connected_components(near, directed=False)
-    groups = sorted({column for columns in kernel.groupings(points.shape[1]) for column in columns})
+    groups = _groups(kernel, points)
     for number in np.flatnonzero((np.bincount(cluster) > 1) & (np.bincount(cluster, weights=concerned) > 0)):
         (some,) = np.nonzero(cluster[place] == number)
         if np.any(points[some][:, groups] != points[some[0], groups]):
@@ -283,9 +287,33 @@ def _factor(kernel: Any, points: Array, level: float) -> float:
     return best
 
 
+def _groups(kernel: Any, points: Array) -> list[int]:
+    return sorted({column for columns in kernel.groupings(points.shape[1]) for column in columns})
+
+
+def _middle(points: Array) -> Array:
+    return np.asarray(points[0] + (points - points[0]).mean(axis=0))
+
+
 def _spread(points: Array, factor: float) -> Array:
-    middle = points[0] + (points - points[0]).mean(axis=0)
+    middle = _middle(points)
     return np.asarray(middle + factor * (points - middle))
+
+
+def _spread_among(kernel: Any, points: Array, some: NDArray[np.intp], factor: float, times: float) -> Array:
+    """Return inputs ``(M, d)`` with some of them spread, and those among which these come to lie by up to ``times``.
+
+    All together say how a function bends, in a direction that is theirs only while the shape of all is.
+    """
+    result, middle, groups = points.copy(), _middle(points[some]), _groups(kernel, points)
+    result[some] = _spread(points[some], factor)
+    reach = float(_unshared(kernel.cross(result[some], result[some])).max())
+    near = _unshared(kernel.cross(points, points))[some].min(axis=0)
+    near[some] = np.inf
+    among = (near < reach) & np.all(points[:, groups] == points[some[0], groups], axis=1)
+    widest = WIDEST * np.sqrt(reach / near[among])
+    result[among] = middle + np.minimum(times, widest)[:, None] * (points[among] - middle)
+    return result
 
 
 def _unshared(gram: Array) -> Array:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from bayesgp_mf.errors import UndefinedQuantityError
 from bayesgp_mf.inference.problem import Problem

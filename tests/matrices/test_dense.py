@@ -99,6 +99,15 @@ def test_cavity_variance_is_what_is_left_without_the_own_site(negative):
         np.testing.assert_allclose(cavity[i], covariance[i, i], rtol=1e-9)
 
 
+def test_a_site_that_says_next_to_nothing_beside_another_keeps_the_digits_of_its_variances():
+    """Its own precision times the posterior variance is 1e-9: a difference of 1/W would leave seven digits fewer."""
+    prior, weak = 1e7, 1e-9
+    sites = SiteCorrection(np.full((2, 2), prior), np.array([1.0, weak]))
+    exact = prior / (1.0 + prior)
+    assert sites.cavity_variance()[1] == pytest.approx(exact, rel=1e-8)
+    assert sites.covariance_diagonal()[1] == pytest.approx(exact / (1.0 + weak * exact), rel=1e-8)
+
+
 def test_variances_of_weak_sites_do_not_cancel():
     # sites of precision 1e-12: 1/R_ii - omega_i would keep four digits
     gram = random_gram(6, 6, 6)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import bayesgp_mf as bgp
-from validation.stress.check import ALLOWED, examine, solve
+from validation.stress.check import ALLOWED, TIMES_STATED, examine, solve
 from validation.stress.kinds import SHARES, draw_kind
 from validation.stress.problems import Drawn
 from validation.stress.study import SEED
@@ -36,10 +36,21 @@ def test_none_is_wrong_and_most_are_right():
     assert sum(verdict.outcome in ("right", "stated") for verdict in verdicts) > 0.7 * len(verdicts)
 
 
-@pytest.mark.parametrize("number", [736, 1629, 5578, 5732, 7012, 7241, 8625])
-def test_what_is_stated_of_inducing_inputs_is_no_third_of_the_error(number):
-    """The direction left out was that of points of which one alone was far; and Laplace's mode moved unseen."""
-    assert examine(draw_kind(20261124, number)).outcome in ("right", "stated")
+@pytest.mark.parametrize(
+    ("seed", "number"),
+    [(20261124, k) for k in (736, 1629, 5578, 5732, 7012, 7241, 8625)] + [(20261126, 7767), (20261126, 7963)],
+)
+def test_what_is_stated_of_inducing_inputs_is_no_third_of_the_error(seed, number):
+    """The direction left out was that of points of which one alone was far; and Laplace's mode moved unseen.
+
+    In the last two inputs were moved apart and came to lie about others, which stayed.
+    """
+    assert examine(draw_kind(seed, number)).outcome in ("right", "stated")
+
+
+def test_means_on_inducing_inputs_are_those_of_the_matrix_that_was_worked_with():
+    """Weights were multiplied by exact covariances, which floats do not know, and means called wrong by 6e-4."""
+    assert examine(draw_kind(20261126, 5748)).outcome == "right"
 
 
 @pytest.mark.parametrize(("seed", "number"), [(1739944, 6705), (1739944, 4627), (1, 352), (1, 9841)])
@@ -47,8 +58,8 @@ def test_what_rounding_of_inducing_inputs_does_is_stated_where_none_was_moved(se
     """Evidences were off by up to 0.7 nats: of targets far from the model, and of noise that the inputs leave."""
     drawn = draw_kind(seed, number)
     verdict = examine(drawn)
-    assert verdict.outcome == "stated"
-    assert verdict.evidence_error > 1e-3
+    assert verdict.outcome in ("right", "stated")
+    assert TIMES_STATED * drawn.stated(solve(drawn)) >= verdict.evidence_error > 1e-3
 
 
 def test_an_error_that_is_not_stated_is_found():

@@ -63,6 +63,23 @@ def test_some_are_right_or_refused():
     assert sum(verdict.outcome == "right" for verdict in verdicts) > 5
 
 
+def test_the_cavity_of_a_case_that_says_next_to_nothing_is_right():
+    """It was a difference from the inverse of its precision, of which no digit was left; and it was 2 % off where it
+    hangs on the last digits of its prior variance, which none knows."""
+    assert examine(draw_model(1739945, 345)).outcome == "right"
+    unknown = examine(draw_model(1739945, 32))
+    assert (unknown.outcome, "what the others predict of a case" in unknown.why) == ("refused", True)
+
+
+@pytest.mark.parametrize("factor", [1.01, 0.99])
+def test_a_cavity_that_is_off_is_found(factor):
+    case = drawn(Poisson(), 4.0, weight=0.5)
+    found = solve(case)
+    off = replace(found, cavity=found.cavity._replace(variance=factor * found.cavity.variance))
+    assert examine(case).outcome == "right"
+    assert examine(case, lambda _: off).outcome == "wrong"
+
+
 def test_every_method_and_likelihood_is_drawn_and_drawn_again():
     some = [draw_model(SEED, number) for number in range(150)]
     assert Counter(one.method for one in some).keys() == METHODS.keys()

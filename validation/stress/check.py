@@ -173,7 +173,9 @@ def _cavity_error(drawn: Drawn, solution: Solution, known: Truth) -> float:
         return 0.0
     # m = f - lambda alpha: an error of lambda by a part of it moves m by that part of its distance from f
     parts = zip(solution.cavity.mean.tolist(), known.cavity_mean, known.mean, known.cavity_variance, strict=True)
-    mean = max(float(abs(found - m) / max(v.sqrt(), abs(f - m), key=float)) if v > 0 else 0.0 for found, m, f, v in parts)
+    mean = max(
+        float(abs(found - m) / max(v.sqrt(), abs(f - m), key=float)) if v > 0 else 0.0 for found, m, f, v in parts
+    )
     pairs = zip(solution.cavity.variance.tolist(), known.cavity_variance, strict=True)
     relative = floats(abs(found / true - 1) if true > 0 else abs(true - found) for found, true in pairs)
     return max(mean, float(relative.max()))

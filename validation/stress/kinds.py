@@ -17,7 +17,7 @@ from bayesgp_mf.likelihoods import Gaussian, Likelihood
 from bayesgp_mf.matrices.inducing import LEAST_OWN
 from bayesgp_mf.methods import get_method
 from bayesgp_mf.types import Array
-from validation.stress.digits import bits, numbers
+from validation.stress.digits import Numbers, bits, numbers
 from validation.stress.problems import (
     MOST_EXACT,
     SIZES,
@@ -162,6 +162,10 @@ class DrawnInducing(Drawn):
             for i in range(len(self.X)):
                 gram[i, i] = variance
         return gram
+
+    def means(self, alpha: Array) -> Numbers:
+        """Return the posterior means by the matrix that was worked with: as given or moved, it is not in floats."""
+        return numbers(self.problem.matrix @ alpha)
 
     def rounding(self, of_gram: float) -> float:
         """Return that of covariances of inducing inputs, which are divided by the least part that others leave."""

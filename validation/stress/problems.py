@@ -17,7 +17,7 @@ from bayesgp_mf.likelihoods import Gaussian, Likelihood
 from bayesgp_mf.matrices.low_rank import LowRankGram
 from bayesgp_mf.types import Array
 from validation.stress.densities import Density, density
-from validation.stress.digits import Numbers, matrix, numbers
+from validation.stress.digits import Numbers, matrix, numbers, times
 
 SIZES = ((1, 1, 0.16), (2, 5, 0.30), (6, 15, 0.37), (16, 40, 0.155), (41, 150, 0.015))
 """Smallest and largest number of cases, and how often."""
@@ -77,6 +77,10 @@ class Drawn:
             return matrix(self.gram)
         root = matrix(self.root)
         return (root * root.transpose()).mid()
+
+    def means(self, alpha: Array) -> Numbers:
+        """Return the posterior means that weights ``(n,)`` stand for."""
+        return times(self.prior(), numbers(alpha))
 
     def stated(self, solution: Solution) -> float:
         """Return by how many nats the evidence may be off the truth, as is stated beside it."""

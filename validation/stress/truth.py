@@ -54,7 +54,7 @@ def latent(drawn: Drawn, solution: Solution) -> Numbers:
     """Return the posterior means K alpha that the weights stand for, in the order of the truth's."""
     alpha = solution.alpha
     if alpha.ndim == 1:
-        return times(drawn.prior(), numbers(alpha))
+        return drawn.means(alpha)
     each = drawn.gram if drawn.gram.ndim == 3 else np.broadcast_to(drawn.gram, (alpha.shape[1], *drawn.gram.shape))
     columns = [times(matrix(each[c]), numbers(alpha[:, c])) for c in range(alpha.shape[1])]
     if drawn.method == "tap":
