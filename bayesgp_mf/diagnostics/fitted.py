@@ -123,7 +123,7 @@ class Fitted:
     def value_in_words(self, column: int, value: float) -> str:
         """Return a value of an input with three digits, of groups its name."""
         if column not in self.levels:
-            return f"{value:.3g}"
+            return f"{value:.4g}"
         has_texts = column in levels_of(self.process.reader)
         place = value if has_texts else np.searchsorted(np.unique(self.X[:, column]), value)
         return self.levels[column][int(place)]

@@ -222,7 +222,7 @@ def worst_cases(idata: Container, number: int = 5, *, inputs: int = 3, **given: 
     return WorstCases(
         tuple(label_in_words(label) for label in loo_i["obs_id"].values[lowest]),
         loo_i.values[lowest],
-        tuple(fit.classes[int(y[i])] if fit.classes else f"{y[i]:.3g}" for i in lowest),
+        tuple(fit.classes[int(y[i])] if fit.classes else f"{y[i]:.4g}" for i in lowest),
         tuple(fit.names[j] for j in columns),
         tuple(tuple(fit.value_in_words(int(j), fit.X[i, j]) for j in columns) for i in lowest),
     )

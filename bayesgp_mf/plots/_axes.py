@@ -192,7 +192,7 @@ def _sentence(ax: Axes) -> str:
     _, names = ax.get_legend_handles_labels()
     low, high = ax.dataLim.intervalx
     numbers = [text.get_text() for text in ax.get_xticklabels()]
-    spread = f", {low:.3g} to {high:.3g}" if np.isfinite([low, high]).all() and not _are_names(numbers) else ""
+    spread = f", {low:.4g} to {high:.4g}" if np.isfinite([low, high]).all() and not _are_names(numbers) else ""
     drawn = f": {'; '.join(names)}" if names else ""
     title = " ".join(ax.get_title().split())
     # the first letter is small, but not of a name

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import cache, partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from bayesgp_mf.container.groups import get_group
+from bayesgp_mf.container.groups import Container, get_group
+from bayesgp_mf.diagnostics.compare import compare
 from bayesgp_mf.diagnostics.curves import relevance
 from bayesgp_mf.diagnostics.fitted import Fitted
 from bayesgp_mf.diagnostics.loo import log_densities, worst_cases
@@ -30,6 +32,8 @@ from bayesgp_mf.plots import (
 from bayesgp_mf.plots.surface import grid_of_classes
 from bayesgp_mf.reports.page import Block, Figures, Section, Table, number, or_words
 
+OWN = "this fit"
+"""What the fit of the page is called beside others."""
 WORST, INPUTS = 10, 6
 """Cases that are listed, and inputs that are stated of each."""
 MOST_CLASSES = 6
@@ -172,6 +176,21 @@ def _worst_table(about: Fitted) -> Block:
     if len(found.features) < len(about.names):
         caption += f" The {len(found.features)} inputs that do most are stated, of {len(about.names)}."
     return Table(caption, ("Case", "Target", "Log density (nats)", *found.features), rows)
+
+
+def compared(about: Fitted, others: Mapping[str, Container]) -> Section:
+    """Return the section on other models of the same cases."""
+    if not isinstance(others, Mapping) or hasattr(others, "groups") or not others or OWN in others:  # as containers are
+        raise ValueError(f"others must be fits by name, such as {{'rough': idata}}, none of them {OWN!r}.")
+    found = compare({OWN: about.idata, **others}, **{key: {OWN: value} for key, value in about.given.items()})
+    columns = ["elpd", "elpd_difference", "dse", "log_evidence", "weight"]
+    rows = [(str(name), *map(number, row)) for name, *row in found.table[columns].round(2).itertuples()]
+    head = ("Model", "Log density", "Behind the first", "Standard error", "Log evidence", "Weight")
+    caption = (
+        "Models of the same cases: the log density of all, each predicted from the others, in nats, and the weight in "
+        "stacking."
+    )
+    return Section("Other models", [found.sentence, Table(caption, head, rows)])
 
 
 def new_cases(about: Fitted, y_test: ArrayLike | None, X_test: ArrayLike | None) -> Section:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -32,6 +33,7 @@ def report(
     offset: ArrayLike | None = None,
     trials: ArrayLike | None = None,
     reference: Container | None = None,
+    others: Mapping[str, Container] | None = None,
     kernel: Any = None,
     likelihood: Any = None,
     method: Any = None,
@@ -58,6 +60,8 @@ def report(
     reference : InferenceData or DataTree, optional
         Another posterior of the same model at the same cases, such as samples by `pymc.sample_latent`, to compare the
         fit with by `diagnostics.agreement`.
+    others : mapping of str to InferenceData or DataTree, optional
+        Fits of other models to the same cases, by name, to compare this fit with by `compare`.
     kernel, likelihood, method : optional
         As for `predict`: those of the fit, if the container does not hold them.
 
@@ -70,7 +74,7 @@ def report(
     ------
     ValueError
         If ``idata`` is not a fit, ``path`` is a folder or a file of another kind, ``X_test``, ``y_test``, ``offset`` or
-        ``trials`` does not match it, or ``reference`` has other cases.
+        ``trials`` does not match it, or ``reference`` or one of ``others`` has other cases.
 
     Examples
     --------
@@ -98,10 +102,10 @@ def report(
     if X_test is None and (offset is not None or trials is not None):
         raise ValueError("offset and trials are those of the cases of X_test, and there is none. Pass X_test as well.")
     if is_stream(idata):
-        if X_test is not None or y_test is not None or reference is not None:
+        if X_test is not None or y_test is not None or reference is not None or others is not None:
             raise ValueError(
-                "X_test, y_test and reference go with a fit, and this is the container of a stream. Leave them out, "
-                "and score new cases with the stream itself, stream.update."
+                "X_test, y_test, reference and others go with a fit, and this is the container of a stream. Leave them "
+                "out, and score new cases with the stream itself, stream.update."
             )
         with own_style():
             html = stream_page(idata)
@@ -115,7 +119,7 @@ def report(
         check_same_cases(X_test, y_test, "X_test", "y_test")
         with own_style():
             found = quality_of_approximation(about.idata)  # the page says of the model elsewhere
-            sections = sections_of(about, found, X_test=X_test, y_test=y_test, reference=reference)
+            sections = sections_of(about, found, X_test=X_test, y_test=y_test, reference=reference, others=others)
             lead = [found.sentence, *predictions.misfits(about)]
             html = render("Report of a fit", lead, model.glance(about), sections)
     with whole(path) as part:
@@ -130,23 +134,27 @@ def sections_of(
     X_test: ArrayLike | None = None,
     y_test: ArrayLike | None = None,
     reference: Container | None = None,
+    others: Mapping[str, Container] | None = None,
 ) -> list[Section]:
-    """Return all sections of the page about a fit whose quality was found, for a page that says more than that."""
+    """Return all sections of the page about a fit whose quality was found, for a page that says more than that.
+
+    They are in the order of an analysis: before the data, computation, checks, predictions, other models.
+    """
+    has = group_names(about.idata)
     sections = [
-        model.model(about),
-        *([model.before(about)] if "prior_predictive" in group_names(about.idata) else []),
         model.data(about),
-        predictions.effects(about),
+        model.model(about),
+        *([model.before(about)] if "prior_predictive" in has else []),
+        computation.quality(found),
+        computation.computed(about),
+        *([] if reference is None else [computation.reference(about, reference)]),
+        computation.hyperparameters(about),
         predictions.calibration(about),
         predictions.worst(about),
+        predictions.effects(about),
+        *([predictions.new_cases(about, y_test, X_test)] if "predictions" in has else []),
+        *([] if others is None else [predictions.compared(about, others)]),
     ]
-    if "predictions" in group_names(about.idata):
-        sections.append(predictions.new_cases(about, y_test, X_test))
-    sections.append(computation.hyperparameters(about))
-    sections.append(computation.quality(found))
-    if reference is not None:
-        sections.append(computation.reference(about, reference))
-    sections.append(computation.computed(about))
     return sections
 
 

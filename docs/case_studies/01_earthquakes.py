@@ -344,5 +344,7 @@ idata = bgp.prior_predictive(fits["rough"], random_seed=1)
 idata = bgp.predict(idata, X_new, offset=offset_new, random_seed=1)
 with tempfile.TemporaryDirectory() as folder:
     path = Path(folder) / "earthquakes.html"
-    bgp.report(idata, path, y_test=y_new, reference=validation.reference)
+    others = {name: fits[name] for name in ("smooth", "dispersed", "constant")}
+    beside = {"reference": validation.reference, "others": others}
+    bgp.report(idata, path, y_test=y_new, **beside)
     print(f"{path.stat().st_size / 1e6:.1f} MB")

@@ -275,10 +275,43 @@ def test_the_same_fit_has_the_same_page(plain, tmp_path):
     assert page_of(made("groups"), tmp_path)[0] == plain("groups")[0]
 
 
-def test_what_the_priors_said_stands_before_the_data(tmp_path):
+def test_sections_are_in_the_order_of_an_analysis(tmp_path):
+    """Data and model, what was said before the data, computation, checks, predictions, other models."""
+    priors = {"lengthscale": bgp.hyper.LogNormal(0.0, 1.0)}
+    options = {"hyper": bgp.hyper.Evidence(starts=1), "priors": priors, "fixed": ["variance"], **SMALL}
+    idata = bgp.prior_predictive(bgp.fit(X1, Z > 0, bgp.kernels.Gaussian(1.0), **options), draws=50, random_seed=1)
+    rough = bgp.fit(X1, Z > 0, bgp.kernels.Matern12(1.0), **SMALL)
+    html, page = page_of(idata, tmp_path, X_test=X1, y_test=Z > 0, reference=rough, others={"rough": rough})
+    order = [
+        "The data",
+        "The model",
+        "Before the data",
+        "How good the approximation is",
+        "How it was computed",
+        "Against the reference",
+        "Hyperparameters",
+        "Predicting each case from the others",
+        "Worst cases",
+        "What the inputs do",
+        "New cases",
+        "Other models",
+    ]
+    at = [html.index(f">{title}</h2>") for title in order]
+    assert at == sorted(at)
+    assert "Prior, 5 to 95 %" in html[at[6] : at[7]]
+    assert "rough" in html[at[11] :]
+    assert bgp.compare({"this fit": idata, "rough": rough}).sentence in page.text
+
+
+@pytest.mark.parametrize("others", [{}, [0.1], "rough", {"this fit": None}])
+def test_other_models_have_names(others, tmp_path):
+    with pytest.raises(ValueError, match="others must be fits by name"):
+        bgp.report(made("weighted"), tmp_path / "fit.html", others=others)
+
+
+def test_what_the_priors_said_stands_beside_the_data(tmp_path):
     for targets, likelihood, row in ((Z > 0, bgp.Probit(), "Share of"), (np.arange(len(Z)), bgp.Poisson(), "Largest")):
         idata = bgp.fit(X1, targets, bgp.kernels.Gaussian(1.0), likelihood, **SMALL)
         assert "Before the data" not in page_of(idata, tmp_path)[0]
         html, _ = page_of(bgp.prior_predictive(idata, draws=200, random_seed=1), tmp_path)
-        assert html.index("Before the data") < html.index(">The data<")
         assert row in html
