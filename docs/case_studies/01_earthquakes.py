@@ -80,7 +80,8 @@ fig.tight_layout()
 plt.show()
 
 # %%
-# Now the model finds possible what we would have said, and is not sure of it.
+# Now the middle is right. The counts spread wider than from 5 to 40, since the variances are not known either. That is
+# no harm: the data will say.
 #
 # A first model, and the checks that it fails
 # -------------------------------------------
@@ -220,9 +221,9 @@ rate = {"2006": lambda f, t: f[:, -1]}
 print(bgp.diagnostics.sensitivity(fits["rough"], rate, X_new=X_new[:1]))
 
 # %%
-# Which years did the model least expect? The less the log probability of a count, given all others, the stranger it
-# is: in 1957 there were more than twice as many earthquakes as in the year before or after. These are the numbers to
-# look up again.
+# Which years did the model least expect? ``log_evidence`` is the log probability of a count, given all others; the lower,
+# the stranger. In 1957 there were more than twice as many earthquakes as in the year before or after. These are the
+# numbers to look up again.
 
 influence = bgp.diagnostics.influence(fits["rough"]).to_frame().head(4)
 influence.index = 1900 + influence.index
