@@ -221,9 +221,9 @@ rate = {"2006": lambda f, t: f[:, -1]}
 print(bgp.diagnostics.sensitivity(fits["rough"], rate, X_new=X_new[:1]))
 
 # %%
-# Which years did the model least expect? ``log_evidence`` is the log probability of a count, given all others; the lower,
-# the stranger. In 1957 there were more than twice as many earthquakes as in the year before or after. These are the
-# numbers to look up again.
+# Which years did the model least expect? ``log_evidence`` is the log probability of a count, given all others: the
+# lower, the stranger. In 1957 there were more than twice as many earthquakes as in the year before or after. These are
+# the numbers to look up again.
 
 influence = bgp.diagnostics.influence(fits["rough"]).to_frame().head(4)
 influence.index = 1900 + influence.index
@@ -302,8 +302,7 @@ plt.show()
 {name: int(teams[loss(forecast(idata)).argmin()]) for name, idata in models.fits.items()}
 
 # %%
-# They say 18 to 20. Point estimates leave out what is not known of the hyperparameters, and so keep fewer teams in
-# reserve.
+# They say 18 to 20. Their hyperparameters are point estimates, which leave out what is not known of them.
 #
 # Would it pay to wait?
 # ---------------------
