@@ -50,7 +50,7 @@ class Objective:
 
     Each point is solved from the solution at the last one, which is faster, and where this leads nowhere, from the
     prior. Where the likelihood is not log-concave the equations may have several solutions, and the one that is reached
-    would depend on the way: then every point is solved from the prior.
+    would depend on the way: then every point is solved from the prior, unless it is to `follow`.
 
     Parameters
     ----------
@@ -94,6 +94,12 @@ class Objective:
     def forget(self) -> None:
         """Start the next solution from the prior instead of from the last one."""
         self._last = None
+
+    def follow(self, *, whatever: bool) -> None:
+        """Solve each point from the last one, whatever the likelihood, or no longer so: then nothing is remembered."""
+        self._from_prior = not (whatever or self.target.likelihood.log_concave)
+        if self._from_prior:
+            self._highest = None
 
     def __call__(self, log_free: Array) -> tuple[float, Array] | None:
         """Return score plus log prior, in nats, and the gradient ``(p,)``, or None where there is no solution.

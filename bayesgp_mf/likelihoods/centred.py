@@ -1,8 +1,8 @@
 r"""Log-concave likelihoods averaged over Gaussians by a trapezoidal rule about the mode, which checks itself.
 
 The tilted density p(t|f) N(f | m, v) of a log-concave likelihood has one mode, and falls off about it at least as fast
-as the Gaussian does. Newton's method within a bracket finds the mode, bisection where the density has fallen by 42
-nats on either side, and between these ends the trapezoidal rule converges geometrically, since the densities are
+as the Gaussian does. Newton's method within a bracket finds the mode, and where the density has fallen by 42 nats on
+either side; between these ends the trapezoidal rule converges geometrically, since the densities are
 analytic. It is made of two rules of half its points each, one between the points of the other. Where these two
 agree to 1e-8, in the mass, the second moments and the averages of the derivatives of log p, each relative to itself,
 their mean is right to rounding; where they do not the points are four times as many, and in the end the integral is
@@ -30,8 +30,8 @@ Bracket: TypeAlias = Callable[[Any, Array, Array], tuple[Array, Array]]
 _DROP = 42.0  # nats below the mode: exp(-42) is 1/1000 of rounding
 _POINTS = (64, 256, 1024, 4096, 8192)  # about a Gaussian, halves of 16 points agree to 1e-7, and of 24 to rounding
 _ENTRIES = 2**13  # held at once, so that a handful of such arrays stay in the cache
-_OCTAVES = 60.0  # in which an end may lie
-_HALVINGS = 10  # of them
+_AIM, _FAR = 44.0, 46.0  # nats at which an end is looked for, and above which it is nearer than need be
+_STEPS = 40
 
 
 class Cases(NamedTuple):
@@ -197,20 +197,37 @@ def _integrals(
 
 
 def _ends(curve: Curve, cases: Cases) -> tuple[Array, Array, Array, Array]:
-    """Return the modes as distances from the means, those of both ends from the modes, and the log densities there."""
+    """Return the modes as distances from the means, those of both ends from the modes, and the log densities there.
+
+    Where the log density has fallen by d it is a power of the distance from the mode, of an exponent that changes
+    slowly: Newton's method on its logarithm against that of the distance, within a bracket, starts where the curvature
+    at the mode says.
+    """
     start = _modes(curve, cases)
-    peak = _log_density(curve, cases, start)
-    n, farthest = start.size, np.sqrt(2.0 * _DROP * cases.variance)  # log-concave: it falls off as the Gaussian does
+    with np.errstate(over="ignore", invalid="ignore"):
+        value, _, bend = curve(cases.rows, cases.mean + start)
+        peak = np.asarray(value - 0.5 * start**2 / cases.variance)
+        first = np.sqrt(2.0 * _AIM / (1.0 / cases.variance + np.abs(bend)))
+    n, farthest = start.size, np.sqrt(2.0 * _AIM * cases.variance)  # log-concave: it falls off as the Gaussian does
     both = cases.take(np.tile(np.arange(n), 2))  # the left ends and the right ones at once
-    centre, outwards, top = (np.concatenate(pair) for pair in ((start, start), (-farthest, farthest), (peak, peak)))
-    near, far = np.full(2 * n, -_OCTAVES), np.zeros(2 * n)
-    for _ in range(_HALVINGS):
-        middle = 0.5 * (near + far)
-        drop = top - _log_density(curve, both, centre + outwards * np.exp2(middle))
+    centre, top, far, reach = (np.tile(each, 2) for each in (start, peak, farthest, np.fmin(first, farthest)))
+    side, near, there = np.repeat([-1.0, 1.0], n), np.zeros(2 * n), np.zeros(2 * n, dtype=bool)
+    for _ in range(_STEPS):
+        distance = centre + side * reach
+        with np.errstate(all="ignore"):  # far out something may overflow; what comes of it is compared
+            value, d1, _ = curve(both.rows, both.mean + distance)
+            drop = top - value + 0.5 * distance**2 / both.variance
+            slope = side * (distance / both.variance - d1)
+            newton = reach * np.exp(-np.log(drop / _AIM) * drop / (reach * slope))
         beyond = ~(drop < _DROP)  # minus infinity too
-        near, far = np.where(beyond, near, middle), np.where(beyond, middle, far)
-    left, right = np.split(np.exp2(far), 2)
-    return start, farthest * left, farthest * right, peak
+        near, far = np.where(beyond, near, reach), np.where(beyond, reach, far)
+        there |= beyond & (drop < _FAR) | (far <= 1.05 * near)
+        if there.all():
+            break
+        inside = (near < newton) & (newton < far)
+        reach = np.where(inside, newton, np.where(near > 0, np.sqrt(near) * np.sqrt(far), far / 8.0))
+    left, right = np.split(far, 2)
+    return start, left, right, peak
 
 
 def _modes(curve: Curve, cases: Cases) -> Array:
@@ -233,13 +250,6 @@ def _modes(curve: Curve, cases: Cases) -> Array:
         before = np.abs(new - start)
         start = np.where(todo, new, start)
     return np.asarray(start)
-
-
-def _log_density(curve: Curve, cases: Cases, distance: Array) -> Array:
-    """Return log p(t|f) - (f - mean)^2/(2 variance) at distances from the means."""
-    with np.errstate(over="ignore", invalid="ignore"):
-        value = curve(cases.rows, cases.mean + distance).value
-        return np.asarray(value - 0.5 * distance**2 / cases.variance)
 
 
 def _rule(curve: Curve, cases: Cases, ends: tuple[Array, ...], points: int) -> tuple[_Nodes, NDArray[np.bool_]]:

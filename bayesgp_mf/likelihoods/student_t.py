@@ -23,8 +23,8 @@ from bayesgp_mf.likelihoods.moments import average, by_more_points, from_moments
 from bayesgp_mf.types import Array, Derivs
 
 _DROP = 42.0  # nats below the largest value: exp(-42) is 1/1000 of rounding
-_SCAN, _SCANS = 128, 6
-_POINTS = (48, 192, 768, 3072)
+_SCAN, _SCANS = 64, 6
+_POINTS = (128, 256, 768, 3072)  # of four degrees of freedom, halves of 64 points agree
 _ENTRIES = 2**15
 SMALLEST_SCALE = 1e-150
 """Its square, and that of one over it, are numbers."""
