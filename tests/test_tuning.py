@@ -79,8 +79,8 @@ def test_fixed_and_bounded_parameters_stay_where_they_must():
     fit = get_group(quick(hyper=Evidence(starts=1), fixed=["variance"]), "fit")
     assert float(fit["variance"]) == 2.0
     with pytest.warns(bgp.BoundWarning, match="lengthscale"):
-        bounded = get_group(quick(hyper="evidence", bounds={"lengthscale": (0.9, 1.1)}), "fit")
-    assert 0.9 <= float(bounded["lengthscale"]) <= 1.1
+        bounded = get_group(quick(hyper="evidence", bounds={"lengthscale": (0.9, 1.02)}), "fit")
+    assert 0.9 <= float(bounded["lengthscale"]) <= 1.02
 
 
 class Lame:

@@ -26,9 +26,9 @@ to it once more; where it goes on to a higher one, it does not gain so little be
 GAIN_ON_INDUCING = 5e-6
 """Likewise, for each case, on inducing cases, which are a random choice that moves the log evidence by more."""
 FIRST_STEP = 0.5
-"""Largest length of the first step, in log parameters, where the Gram matrix may be of low rank, or the likelihood is not
-log-concave. L-BFGS-B would take one as long as the slope, to the bounds, where the matrix is dense, or outliers have no
-noise to be in, and a solution takes longer than all others."""
+"""Largest length of the first step, in log parameters, where the Gram matrix may be of low rank, or the likelihood is
+not log-concave. L-BFGS-B would take one as long as the slope, to the bounds, where the matrix is dense, or outliers
+have no noise to be in, and a solution takes longer than all others."""
 FLAT = 1e-5
 """In nats; a slope below this in every log parameter is none."""
 ENOUGH = "the last iteration gained less than {:.0e} nats"

@@ -129,7 +129,7 @@ class LeaveOneOut(_Search):
     Examples
     --------
     >>> import bayesgp_mf as bgp
-    >>> toy = bgp.datasets.make_toy(bgp.kernels.Gaussian(1.0, 4.0), n=40, random_seed=1)
+    >>> toy = bgp.datasets.make_toy(bgp.kernels.Gaussian(1.0, 4.0), n=40, random_seed=4)
     >>> from bayesgp_mf.hyper import LeaveOneOut
     >>> idata = bgp.fit(toy.X, toy.y, bgp.kernels.Gaussian(), hyper=LeaveOneOut(starts=1),
     ...     draws=10, random_seed=1, progress=False)

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import bayesgp_mf as bgp
+from bayesgp_mf.container.groups import get_group
 from bayesgp_mf.hyper import (
     HYPER,
     Evidence,
@@ -155,3 +156,18 @@ def test_a_search_that_ends_where_the_kernel_says_nothing_is_told_so():
     with pytest.warns(bgp.ConvergenceWarning, match=r"says nothing of the targets.*start at length scales near"):
         idata = bgp.fit(X, y, far_off, **options, random_seed=1, progress=False)
     np.testing.assert_allclose(idata["fit"]["log_evidence"], 40.0 * np.log(0.5), atol=1e-2)
+
+
+@pytest.mark.filterwarnings("ignore::bayesgp_mf.errors.BoundWarning")
+@pytest.mark.filterwarnings("ignore::bayesgp_mf.errors.ConvergenceWarning")
+@pytest.mark.parametrize("seed", [3, 18])  # of the second the search comes to another one at first
+def test_a_search_among_several_solutions_ends_at_the_one_that_a_fit_there_finds(seed):
+    kernel, heavy = bgp.kernels.Gaussian(1.0, 4.0), bgp.likelihoods.StudentT(0.03, 1.0)
+    toy = bgp.datasets.make_toy(kernel, heavy, n=12, d=1, random_seed=seed)
+    options = {"draws": 2, "random_seed": 1, "progress": False}
+    tuned = bgp.fit(toy.X, toy.y, kernel, heavy, hyper=Evidence(starts=1), fixed=["variance"], **options)
+    chosen = bgp.posterior(tuned).parts[0]
+    again = bgp.fit(toy.X, toy.y, chosen.kernel, chosen.problem.likelihood, **options)
+    found, there = (get_group(each, "fit") for each in (tuned, again))
+    assert float(found["log_evidence"]) == pytest.approx(float(there["log_evidence"]), abs=1e-6)
+    assert float(found["hyper_log_evidence"].max()) == pytest.approx(float(there["log_evidence"]), abs=1e-3)
