@@ -91,6 +91,10 @@ class InconsistentDataError(ValueError):
     """The labels have probability zero under the model, so there is no posterior."""
 
 
+NO_SOLUTION = (ConvergenceError, NotPositiveDefiniteError, InconsistentDataError)
+"""What says that a model of these cases has no solution."""
+
+
 def warn(message: str, category: type[Warning] = UserWarning) -> None:
     """Warn at the line outside this package that led here."""
     frame, level = inspect.currentframe(), 0

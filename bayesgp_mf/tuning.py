@@ -13,7 +13,7 @@ from bayesgp_mf.errors import ConvergenceError, NotPositiveDefiniteError
 from bayesgp_mf.hyper import Strategy, Target
 from bayesgp_mf.hyper.forecast import Forecast, advice_for, warn_before
 from bayesgp_mf.hyper.model import Model
-from bayesgp_mf.hyper.objective import NO_SOLUTION
+from bayesgp_mf.hyper.objective import NO_VALUE
 from bayesgp_mf.hyper.priors import quantiles
 from bayesgp_mf.hyper.rounds import choose_on_inducing
 from bayesgp_mf.hyper.strategy import HyperResult, Record
@@ -151,7 +151,7 @@ def _solved(at: tuple[Target, Solver, Control, Solution | None], model: Model) -
         return problem, solver.solve(problem, control)
     except (ConvergenceError, NotPositiveDefiniteError) as reason:
         if found is not None:
-            with suppress(*NO_SOLUTION):
+            with suppress(*NO_VALUE):
                 return problem, solver.solve(problem, control, found)
         begin, end = target.start, target.free_logarithms(model)
         last: Solution | None = None
@@ -160,7 +160,7 @@ def _solved(at: tuple[Target, Solver, Control, Solution | None], model: Model) -
                 nearer = target.problem_at(target.model_at(begin + share * (end - begin)), solver)
                 last = solver.solve(nearer, replace(control, throw=True), last)
             return problem, solver.solve(problem, control, last)
-        except NO_SOLUTION:
+        except NO_VALUE:
             raise reason from None
 
 

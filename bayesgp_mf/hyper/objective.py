@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from bayesgp_mf.errors import ConvergenceError, InconsistentDataError, LowRankError, NotPositiveDefiniteError, Status
+from bayesgp_mf.errors import NO_SOLUTION, ConvergenceError, LowRankError, Status
 from bayesgp_mf.hyper.model import Model
 from bayesgp_mf.hyper.scores import Score, Scored
 from bayesgp_mf.hyper.target import Target
@@ -28,7 +28,7 @@ LARGEST_LOG = 150.0
 
 DIFFERENCE = 1e-3
 """Step in the log parameters of the central differences that stand in where there is no formula."""
-NO_SOLUTION = (ConvergenceError, NotPositiveDefiniteError, InconsistentDataError, ArithmeticError)
+NO_VALUE = (*NO_SOLUTION, ArithmeticError)
 """What says that there is no solution, or that rounding left none."""
 TOO_LARGE = (MemoryError, LowRankError)
 """What can be wrong at some hyperparameters while others have a solution: the second under a rougher kernel."""
@@ -123,7 +123,7 @@ class Objective:
             return False
         try:
             solved = self._solve(log_free)
-        except (*NO_SOLUTION, *TOO_LARGE):
+        except (*NO_VALUE, *TOO_LARGE):
             return False
         t, alpha = self.target.t, solved.solution.alpha
         if alpha.ndim == 1:
@@ -194,7 +194,7 @@ class Objective:
         self.n_evaluations += 1
         try:
             yield
-        except (*NO_SOLUTION, *TOO_LARGE) as reason:
+        except (*NO_VALUE, *TOO_LARGE) as reason:
             if isinstance(reason, TOO_LARGE) and not self._any_solved:
                 raise
             self.last_failure = reason
@@ -206,7 +206,7 @@ class Objective:
             self.target.forecast.after_point()
 
     def _gradient(self, solved: _Solved, log_free: Array) -> Array:
-        """Return the gradient ``(p,)``, or raise one of `NO_SOLUTION`."""
+        """Return the gradient ``(p,)``, or raise one of `NO_VALUE`."""
         if solved.gradient is None:
             return self._differences(log_free)
         target, of_likelihood = self.target, self.target.free_of_likelihood
@@ -225,7 +225,7 @@ class Objective:
         return gradient
 
     def _solve(self, log_free: Array, *, is_near: bool = False) -> _Solved:
-        """Return what is known at a point, or raise one of `NO_SOLUTION` or `TOO_LARGE`.
+        """Return what is known at a point, or raise one of `NO_VALUE` or `TOO_LARGE`.
 
         One that ``is_near`` the last is solved from there, whatever the likelihood: where the equations have several
         solutions it is the same one.
@@ -256,7 +256,7 @@ class Objective:
             try:
                 solution = solver.solve(problem, self._control, self._last)
                 return solution, self.score(solver, problem, solution)
-            except NO_SOLUTION:
+            except NO_VALUE:
                 pass  # the last point says nothing of this one
         solution = solver.solve(problem, self._control)
         return solution, self.score(solver, problem, solution)

@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bayesgp_mf.hyper.model import Model
-from bayesgp_mf.hyper.objective import NO_SOLUTION
+from bayesgp_mf.hyper.objective import NO_VALUE
 from bayesgp_mf.hyper.optimise import GAIN_ON_INDUCING, uphill
 from bayesgp_mf.hyper.scores import KNOWN_IN_SEARCH, EvidenceScore
 from bayesgp_mf.hyper.strategy import Advance, HyperResult, Record, Strategy
@@ -73,7 +73,7 @@ def move(target: Target, points: Array, advance: Callable[[str], None]) -> tuple
             found = inducing_points(model.kernel, inputs)  # what the others determine moves nothing
             problem = replace(target, inducing=found.used).problem_at(model)
             last = solver.solve(problem, control, last)
-        except NO_SOLUTION:
+        except NO_VALUE:
             if last is None:
                 raise
             return None

@@ -38,7 +38,7 @@ from pytensor.gradient import DisconnectedType, grad_undefined
 from pytensor.graph.basic import Variable
 
 from bayesgp_mf.errors import UndefinedQuantityError
-from bayesgp_mf.hyper.objective import NO_SOLUTION
+from bayesgp_mf.hyper.objective import NO_VALUE
 from bayesgp_mf.inference.problem import Problem, check_likelihood
 from bayesgp_mf.inference.solution import Control, Solution
 from bayesgp_mf.inference.solver import gradient_at_cavities, traits_of
@@ -145,7 +145,7 @@ def check_mean(method: str, likelihood: Likelihood) -> None:
         traits.check(shifted)
 
 
-FAILURES = (*NO_SOLUTION, np.linalg.LinAlgError)
+FAILURES = (*NO_VALUE, np.linalg.LinAlgError)
 """How the inner solver may fail at some hyperparameters; anything else is a mistake in the call."""
 
 _log = logging.getLogger(__name__)

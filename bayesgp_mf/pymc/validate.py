@@ -20,7 +20,6 @@ from bayesgp_mf.container.stored import describe_priors
 from bayesgp_mf.diagnostics.agreement import Agreement, agreement
 from bayesgp_mf.diagnostics.orthant import log_orthant_probability
 from bayesgp_mf.errors import UndefinedQuantityError
-from bayesgp_mf.files import as_path
 from bayesgp_mf.fitting import Seed, predict
 from bayesgp_mf.hyper import Prior, Target
 from bayesgp_mf.inference.solution import Control
@@ -33,7 +32,6 @@ from bayesgp_mf.matrices.memory import check_draws, check_memory
 from bayesgp_mf.processes.process import Process
 from bayesgp_mf.pymc.joint import Joint, LogJoint, StepSampling
 from bayesgp_mf.pymc.nuts import SamplerName, Sampling, inside
-from bayesgp_mf.seeds import as_generator
 from bayesgp_mf.types import Array
 from bayesgp_mf.workflow.log import Log, done_of
 from bayesgp_mf.workflow.model import Generative, generative_of
@@ -151,14 +149,12 @@ def validate(
         # nutpie takes fewer points, and numba seconds to compile, which pays where a point takes long
         which: SamplerName = "nutpie" if joint.p and all(map(find_spec, ("nutpie", "numba"))) else "pymc"
         sampler = Sampling(joint, inside(joint), int(draws), int(tune), float(target_accept), which, LogJoint)
-    entropy = int(as_generator(random_seed).integers(2**62))
-    log = None if path is None else Log.at(as_path("path", path), _stated(joint, model, sampler), "validate", "chains")
-    if log is not None:
-        entropy = log.begin(entropy, known=random_seed is not None)
+    stated = {} if path is None else _stated(joint, model, sampler)
+    log = Log.of(path, stated, "validate", "chains", random_seed)
     how: dict[str, Any] = {"processes": int(processes), "progress": progress}
-    done = done_of(_chain, (sampler, entropy), int(chains), log, parts="chains", title="sampling", **how)
+    done = done_of(_chain, (sampler, log.entropy), int(chains), log, title="sampling", **how)
     with one_thread_if_small(len(model.X)):
-        reference = _reference(idata, model, joint, done, np.random.default_rng([entropy, len(done), 0]))
+        reference = _reference(idata, model, joint, done, np.random.default_rng([log.entropy, len(done), 0]))
     r_hat, effective = _convergence(get_group(reference, "posterior"))
     diverging = float(get_group(reference, "sample_stats")["diverging"].mean())
     note = "Hyperparameters were sampled too." if joint.p else "Hyperparameters are those of the fit."

@@ -18,14 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from bayesgp_mf.container.groups import Container
 from bayesgp_mf.container.write import check_storable_in_parts, parts_container, posterior_in_parts
-from bayesgp_mf.errors import (
-    ConvergenceError,
-    ConvergenceWarning,
-    InconsistentDataError,
-    NotPositiveDefiniteError,
-    Status,
-    warn,
-)
+from bayesgp_mf.errors import NO_SOLUTION, ConvergenceWarning, Status, warn
 from bayesgp_mf.fitting import fit as fit_here
 from bayesgp_mf.fitting import warn_of_inducing
 from bayesgp_mf.hyper import SearchName, Strategy
@@ -518,7 +511,7 @@ def _posterior_of(
         order = np.lexsort((t, *X.T))  # the same sum, whatever the parts are called in which these cases are
         problem = assemble_inducing(model.kernel, X[order], t[order], model.likelihood, inducing=model.points)
         solution = tap.solve(problem, rough)
-    except (ConvergenceError, NotPositiveDefiniteError, InconsistentDataError):
+    except NO_SOLUTION:
         return None
     matrix: Any = problem.matrix
     if matrix.rank != len(model.points):
@@ -577,7 +570,7 @@ def _uphill(
         tried = model._replace(number=models, kernel=with_log_vector(model.kernel, x))
         try:
             solution, found = _solved(backend, tried, rough, advance, after, known if models == 1 else None)
-        except (ConvergenceError, NotPositiveDefiniteError):
+        except NO_SOLUTION:
             if after < 0:  # not even the first
                 raise
             return None

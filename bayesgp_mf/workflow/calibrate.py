@@ -39,8 +39,7 @@ from bayesgp_mf.container.stored import (
 )
 from bayesgp_mf.diagnostics.sensitivity import Quantity, as_quantities, value_of
 from bayesgp_mf.diagnostics.uniformity import UniformRanks
-from bayesgp_mf.errors import ConvergenceError, InconsistentDataError, NotPositiveDefiniteError, Status
-from bayesgp_mf.files import as_path
+from bayesgp_mf.errors import NO_SOLUTION, ConvergenceError, Status
 from bayesgp_mf.fitting import Seed
 from bayesgp_mf.hyper import HyperName, Prior, Strategy, Target, get_strategy
 from bayesgp_mf.hyper.model import Model
@@ -57,7 +56,6 @@ from bayesgp_mf.matrices.blas import one_thread_if_small
 from bayesgp_mf.methods import MethodName, get_method
 from bayesgp_mf.processes.process import Tuned
 from bayesgp_mf.processes.several_classes import make_process
-from bayesgp_mf.seeds import as_generator
 from bayesgp_mf.tuning import tune
 from bayesgp_mf.types import Array
 from bayesgp_mf.workflow.log import Log, done_of
@@ -71,7 +69,6 @@ MANY = 200
 """Replicas from which on a spread that is off by a quarter is seen."""
 GROUP = "prior_sbc"
 """The group that simuk writes, and ArviZ's plot_ecdf_pit reads."""
-NO_SOLUTION = (ConvergenceError, InconsistentDataError, NotPositiveDefiniteError)
 
 
 def calibrate(
@@ -164,14 +161,11 @@ def calibrate(
     solver = get_method(method, model.likelihood)
     _check_all_random(model, strategy)
     named = as_quantities(quantities)
-    entropy = int(as_generator(random_seed).integers(2**62))
     stated = _stated(model, source, solver, strategy, named, draws)
-    log = None if path is None else Log.at(as_path("path", path), stated, "calibrate", "replicas")
-    if log is not None:
-        entropy = log.begin(entropy, known=random_seed is not None)
-    task = _Task(model, source, solver, strategy, named, int(draws), entropy)
+    log = Log.of(path, stated, "calibrate", "replicas", random_seed)
+    task = _Task(model, source, solver, strategy, named, int(draws), log.entropy)
     how = {"processes": int(processes), "client": client, "progress": progress}
-    return _calibration(task, done_of(_ranks, task, int(replicas), log, parts="replicas", title="calibrating", **how))
+    return _calibration(task, done_of(_Task.ranks, task, int(replicas), log, title="calibrating", **how))
 
 
 @dataclass(frozen=True, eq=False)
@@ -343,10 +337,6 @@ def _as_other(kernel: Any, X: Any) -> Kernel:
     """Return a kernel, ready for inputs that were checked."""
     table = as_pandas("X", X)
     return as_inputs_of(as_kernel(kernel).with_column_names(feature_names("X", table)), table)[1]
-
-
-def _ranks(task: _Task, replica: int) -> dict[str, int] | None:
-    return task.ranks(replica)
 
 
 def _check_all_random(model: Generative, strategy: Strategy | None) -> None:

@@ -21,7 +21,7 @@ import time
 import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import closing
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import reduce
 from operator import add, mul
 from pathlib import Path
@@ -38,7 +38,7 @@ from bayesgp_mf.container.quality import quality_of_fit
 from bayesgp_mf.container.read import fit_group
 from bayesgp_mf.container.stored import describe_kernel, describe_likelihood, evidence_of_fit
 from bayesgp_mf.diagnostics.compare import compare
-from bayesgp_mf.errors import ConvergenceError, InconsistentDataError, NotPositiveDefiniteError, warn
+from bayesgp_mf.errors import NO_SOLUTION, warn
 from bayesgp_mf.files import as_path
 from bayesgp_mf.fitting import Seed, fit
 from bayesgp_mf.hyper import HyperName, Strategy
@@ -49,11 +49,9 @@ from bayesgp_mf.kernels import Kernel, leaves
 from bayesgp_mf.likelihoods import Likelihood, Probit
 from bayesgp_mf.parallel import backend
 from bayesgp_mf.progress import progress_bar
-from bayesgp_mf.seeds import as_generator
 from bayesgp_mf.workflow.combine import combine
 from bayesgp_mf.workflow.log import Log
 
-FAILED = (ConvergenceError, InconsistentDataError, NotPositiveDefiniteError)
 Expression: TypeAlias = tuple[tuple[str, ...], ...]
 """A sum of products of base kernels, by their names."""
 Score: TypeAlias = Literal["evidence", "loo"]
@@ -185,15 +183,11 @@ def explore(
         raise ValueError(f"{min(given)} go by names of parameters, which change as kernels grow. Leave them out.")
     if not grow and (count := len(base) * len(each)) > most:
         raise ValueError(f"{len(base)} kernels with {len(each)} likelihoods are {count} models, more than most={most}.")
-    entropy = int(as_generator(random_seed).integers(2**62))
     work = _Work(X, y, base, each, hyper, options)
-    if path is not None:
-        work.folder = as_path("path", path)
-        if work.folder.is_file():
-            raise ValueError(f"path must be the name of a folder for the fits, and {work.folder} is a file.")
-        work.log = Log.at(work.folder / "fits.jsonl", work.stated(), "explore", "models")
-        entropy = work.log.begin(entropy, known=random_seed is not None)
-    work.entropy = entropy
+    if path is not None and (path := as_path("path", path)).is_file():
+        raise ValueError(f"path must be the name of a folder for the fits, and {path} is a file.")
+    stated, file = ({}, None) if path is None else (work.stated(), path / "fits.jsonl")
+    work.log = Log.of(file, stated, "explore", "models", random_seed)
     where = {"processes": int(processes), "client": client, "progress": progress, "most": int(most)}
     try:
         if grow:
@@ -221,9 +215,7 @@ class _Work:
     likelihoods: dict[str, Likelihood]
     hyper: Any
     options: dict[str, Any]
-    entropy: int = 0
-    folder: Path = Path()
-    log: Log | None = None
+    log: Log = field(default_factory=lambda: Log("models", 0))
     jobs: dict[str, Job] = field(default_factory=dict)
     fits: dict[str, Container] = field(default_factory=dict)
     facts: dict[str, dict[str, Any]] = field(default_factory=dict)
@@ -266,18 +258,19 @@ class _Work:
 
     def apart(self) -> _Work:
         """Return what a fit must know, without the fits of others."""
-        return _Work(self.X, self.y, self.base, self.likelihoods, self.hyper, self.options, self.entropy)
+        return replace(self, log=Log("models", self.log.entropy), jobs={}, fits={}, facts={})
 
-    def _file(self, name: str) -> Path:
-        return self.folder / f"{hashlib.sha1(name.encode()).hexdigest()[:16]}.nc"
+    def _file(self, name: str) -> Path | None:
+        return self.log.path and self.log.path.with_name(f"{hashlib.sha1(name.encode()).hexdigest()[:16]}.nc")
 
     def _from_file(self, name: str) -> bool:
-        if self.log is None or name not in self.log.done:
+        file = self._file(name)
+        if file is None or name not in self.log.done:
             return False
         if "error" not in self.log.done[name]:
-            if not self._file(name).exists():
+            if not file.exists():
                 return False
-            self.fits[name] = load(self._file(name))
+            self.fits[name] = load(file)
         self.facts[name] = self.log.done[name]
         return True
 
@@ -285,10 +278,9 @@ class _Work:
         self.facts[name] = facts
         if idata is not None:
             self.fits[name] = idata
-        if self.log is not None:
-            if idata is not None:
-                save(idata, self._file(name))
-            self.log.add(name, facts)
+            if (file := self._file(name)) is not None:
+                save(idata, file)
+        self.log.add(name, facts)
 
     def score(self, name: str, score: Score) -> float:
         """Return by what a model is judged; -inf where there is no fit."""
@@ -356,11 +348,11 @@ def _fitted(work: _Work, job: Job) -> tuple[Container | None, dict[str, Any]]:
                 kernel,
                 work.likelihoods[likelihood],
                 hyper=work.hyper,
-                random_seed=np.random.default_rng([work.entropy, seed]),
+                random_seed=np.random.default_rng([work.log.entropy, seed]),
                 progress=False,
                 **options,
             )
-        except FAILED as error:
+        except NO_SOLUTION as error:
             idata, facts["error"] = None, f"{type(error).__name__}: {error}"
     if caught:
         facts["warning"] = str(caught[0].message)

@@ -11,84 +11,89 @@ from typing import Any
 
 from bayesgp_mf.container.stored import refused_as
 from bayesgp_mf.errors import warn
+from bayesgp_mf.files import as_path
+from bayesgp_mf.fitting import Seed
 from bayesgp_mf.parallel import backend
 from bayesgp_mf.progress import progress_bar
+from bayesgp_mf.seeds import as_generator
 
 
 @dataclass(eq=False)
 class Log:
-    """A file with a line for the call of a verb and one for each of its parts, by number or name, that is done."""
+    """What is done of a call by its parts, each a number or name: a line of a file for each, if there is a path."""
 
-    path: Path
-    stated: dict[str, Any]
-    verb: str
     parts: str
-    entropy: int | None = None
+    entropy: int
+    path: Path | None = None
     done: dict[Any, Any] = field(default_factory=dict)
 
     @classmethod
-    def at(cls, path: Path, stated: dict[str, Any], verb: str, parts: str) -> Log:
-        """Read what is there; a last line that is not whole, as of a process that was killed, is dropped."""
-        made = cls(path, json.loads(json.dumps(stated)), verb, parts)
-        if not path.exists() or not path.stat().st_size:
+    def of(cls, path: Any, stated: dict[str, Any], verb: str, parts: str, random_seed: Seed) -> Log:
+        """Return what is there of a call, with the source of randomness of the file, if it has one.
+
+        Else the file begins with what is to come. A last line that is not whole, as of a process that was killed, is
+        dropped.
+        """
+        made = cls(parts, int(as_generator(random_seed).integers(2**62)))
+        if path is None:
             return made
+        made.path = as_path("path", path)
+        call = json.loads(json.dumps(stated))
+        if made.path.exists() and made.path.stat().st_size:
+            made._read(made.path, call, verb, known=random_seed is not None)
+        else:
+            made.path.parent.mkdir(parents=True, exist_ok=True)
+            made._write({"entropy": made.entropy, "call": call})
+        return made
+
+    def _read(self, path: Path, call: dict[str, Any], verb: str, *, known: bool) -> None:
         with refused_as(f"path {str(path)!r} is no file of bgp.{verb}, or damaged: {{}}. Give another name."):
             first, *lines = path.read_text(encoding="utf-8").split("\n")
             header = json.loads(first)
-            made.entropy, there = int(header["entropy"]), dict(header["call"])
+            entropy, there = int(header["entropy"]), dict(header["call"])
             for line in lines[:-1]:
                 part, found = json.loads(line)
-                made.done[part] = found
-        if there != made.stated:
-            other = [name for name in made.stated if there.get(name) != made.stated[name]]
+                self.done[part] = found
+        if there != call:
+            other = [name for name in call if there.get(name) != call[name]]
             raise ValueError(
-                f"path {str(path)!r} has {parts} of another call, which differs in {', '.join(other)}. Give another "
-                "name, or remove the file."
+                f"path {str(path)!r} has {self.parts} of another call, which differs in {', '.join(other)}. Give "
+                "another name, or remove the file."
             )
+        if known and entropy != self.entropy:
+            raise ValueError(
+                f"path {str(path)!r} has {self.parts} of another random_seed. Give that one or none, or another name."
+            )
+        self.entropy = entropy
         if lines[-1]:
-            whole_lines = "\n".join([first, *lines[:-1], ""])
-            path.write_text(whole_lines, encoding="utf-8")
-        return made
-
-    def begin(self, entropy: int, *, known: bool) -> int:
-        """Return the source of randomness: that of the file, if it has one; else write what is to come."""
-        if self.entropy is None:
-            self.path.parent.mkdir(parents=True, exist_ok=True)
-            self.entropy = entropy
-            self._write({"entropy": entropy, "call": self.stated})
-        elif known and entropy != self.entropy:
-            raise ValueError(
-                f"path {str(self.path)!r} has {self.parts} of another random_seed. Give that one or none, or another "
-                "name."
-            )
-        return self.entropy
+            path.write_text("\n".join([first, *lines[:-1], ""]), encoding="utf-8")
 
     def add(self, part: int | str, found: Any) -> None:
         """Write what came of a part."""
         self._write([part, found])
 
     def _write(self, line: Any) -> None:
-        with self.path.open("a", encoding="utf-8") as file:
-            file.write(json.dumps(line) + "\n")
+        if self.path is not None:
+            with self.path.open("a", encoding="utf-8") as file:
+                file.write(json.dumps(line) + "\n")
 
 
 def done_of(
     function: Callable[[Any, int], Any],
     task: Any,
     count: int,
-    log: Log | None,
+    log: Log,
     *,
-    parts: str,
     title: str,
-    processes: int = 1,
+    processes: int,
     client: Any = None,
-    progress: bool = True,
+    progress: bool,
 ) -> list[Any]:
     """Return ``function(task, k)`` of the first parts ``k < count`` of a call, those that a file has not.
 
     Each is written when it is done. After Ctrl-C those that are there are returned, with a warning, if there are any.
     """
-    done: dict[int, Any] = {} if log is None else log.done
+    done = log.done
     missing = [k for k in range(count) if k not in done]
     try:
         with (
@@ -97,11 +102,10 @@ def done_of(
         ):
             for k, part in zip(missing, found, strict=True):
                 done[k] = part
-                if log is not None:
-                    log.add(k, part)
+                log.add(k, part)
                 advance(f"{len(done)} of {count}")
     except KeyboardInterrupt:
         if not any(done.values()):
             raise
-        warn(f"Ctrl-C: {len(done)} of {count} {parts} are done, and what follows is of these.")
+        warn(f"Ctrl-C: {len(done)} of {count} {log.parts} are done, and what follows is of these.")
     return [done[k] for k in sorted(done) if k < count]

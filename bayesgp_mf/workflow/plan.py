@@ -22,7 +22,7 @@ from bayesgp_mf.container.read import fit_group, from_container
 from bayesgp_mf.container.stored import priors_of
 from bayesgp_mf.container.write import check_has_cases
 from bayesgp_mf.diagnostics.fitted import expected_target
-from bayesgp_mf.errors import ConvergenceError, NotPositiveDefiniteError, Status, UndefinedQuantityError, warn
+from bayesgp_mf.errors import NO_SOLUTION, ConvergenceError, Status, UndefinedQuantityError, warn
 from bayesgp_mf.fitting import Seed
 from bayesgp_mf.hyper import HyperName, Strategy, Target, get_strategy
 from bayesgp_mf.inference.assembly import assemble_as
@@ -34,10 +34,9 @@ from bayesgp_mf.likelihoods.by_case import by_case
 from bayesgp_mf.matrices.blas import one_thread_if_small
 from bayesgp_mf.processes.process import Part, Process
 from bayesgp_mf.processes.several_classes import make_process
-from bayesgp_mf.seeds import as_generator
 from bayesgp_mf.tuning import tune
 from bayesgp_mf.types import Array
-from bayesgp_mf.workflow.log import done_of
+from bayesgp_mf.workflow.log import Log, done_of
 
 QUANTITIES = ("log_score", "error", "width")
 WIDE = 2.0 * float(ndtri(0.95))
@@ -174,15 +173,15 @@ def plan(
         )
     strategy = None if hyper is None else get_strategy(hyper)
     chosen = {} if strategy is None else priors_of(fit, None)
-    entropy = int(as_generator(random_seed).integers(2**62))
+    log = Log.of(None, {}, "plan", "replicas", random_seed)
     try:
         pool = None if X is None else process.new_inputs(X)
     except ValueError as error:
         raise ValueError(f"X, the inputs of further cases, must be like those of the fit: {error}") from None
     now = _leave_one_out(process)
-    task = _Task(process, pool, np.unique([0, *counts]), int(test), strategy, chosen, float(offset[0]), entropy)
+    task = _Task(process, pool, np.unique([0, *counts]), int(test), strategy, chosen, float(offset[0]), log.entropy)
     how = {"processes": int(processes), "client": client, "progress": progress}
-    done = done_of(_scored, task, int(replicas), None, parts="replicas", title="drawing data sets", **how)
+    done = done_of(_Task.scores, task, int(replicas), log, title="drawing data sets", **how)
     values = [each for each in done if each is not None]
     if len(values) < len(done):
         warn(f"{len(done) - len(values)} of {len(done)} data sets had no solution, and are left out.")
@@ -204,8 +203,16 @@ class _Task:
     offset: float
     entropy: int
 
-    def scores(self, replica: int) -> Array:
-        """Return log score, error and width for each size, ``(sizes, 3)``."""
+    def scores(self, replica: int) -> list[list[float]] | None:
+        """Return log score, error and width for each size, ``(sizes, 3)``; None if there is no solution."""
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of single fits, of which there are hundreds
+            try:
+                return self._scores(replica)
+            except NO_SOLUTION:
+                return None
+
+    def _scores(self, replica: int) -> list[list[float]]:
         rng = np.random.default_rng([self.entropy, replica])
         part = self.process.parts[rng.choice(len(self.process.parts), p=self.process.weights)]
         likelihood, most = part.problem.likelihood.of_one_case, int(self.sizes[-1])
@@ -221,8 +228,8 @@ class _Task:
             score, error = _scores(likelihood, t_test, mean + self.offset, variance)
             if not np.all(np.isfinite(error)):
                 raise UndefinedQuantityError("the targets have no mean, as with df <= 1, and so no distance from it.")
-            rows.append((score.mean(), error.mean(), WIDE * np.mean(np.sqrt(variance))))
-        return np.array(rows)
+            rows.append([float(score.mean()), float(error.mean()), float(WIDE * np.mean(np.sqrt(variance)))])
+        return rows
 
     def _inputs(self, X: Array, count: int, rng: np.random.Generator) -> Array:
         """Return inputs of further cases."""
@@ -252,16 +259,6 @@ class _Task:
             control = Control(throw=True, progress=False)
             problem = assemble_as(part.problem, part.kernel, X, t, likelihood, solver=solver, control=control)
             return make_process(part.kernel, X, problem, solver.solve(problem, control), solver)
-
-
-def _scored(task: _Task, replica: int) -> list[list[float]] | None:
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of single fits, of which there are hundreds
-            found: list[list[float]] = task.scores(replica).tolist()
-            return found
-    except (ConvergenceError, NotPositiveDefiniteError):
-        return None
 
 
 def _scores(likelihood: Likelihood, t: Array, mean: Array, variance: Array) -> tuple[Array, Array]:
