@@ -53,6 +53,16 @@ def get_group(idata: Container, name: str) -> xr.Dataset:
     return group if isinstance(group, xr.Dataset) else group.to_dataset()
 
 
+def group_or_empty(idata: Container, name: str) -> xr.Dataset:
+    """Return a group of a container, without variables where there is none of that name."""
+    return get_group(idata, name) if name in group_names(idata) else xr.Dataset()
+
+
+def copied(idata: Container) -> Container:
+    """Return a container of the same groups, into which others can be put."""
+    return make_container({name: get_group(idata, name) for name in group_names(idata)})
+
+
 def is_stream(idata: object) -> bool:
     """Tell whether something is the container of a stream."""
     either: Any = idata

@@ -13,6 +13,7 @@ import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 
+from bayesgp_mf.container.groups import Container, get_group
 from bayesgp_mf.hyper.model import public_names
 from bayesgp_mf.kernels import Kernel
 from bayesgp_mf.likelihoods import Likelihood
@@ -157,6 +158,13 @@ class Layout:
     labels: NDArray[Any] | None = None
     _made: dict[tuple[str, ...], xr.Coordinates] = field(default_factory=dict, init=False, repr=False, compare=False)
 
+    @classmethod
+    def of(cls, idata: Container, sizes: tuple[int, ...] = (0, 0)) -> Layout:
+        """Return that of the cases of a fit, for so many draws."""
+        cases = get_group(idata, "constant_data")["X"]
+        names = class_names_of(get_group(idata, "fit"))
+        return cls(len(cases), cases["feature"].values, names, sizes, cases[cases.dims[0]].values)
+
     def along(self, dims: tuple[str, ...], values: NDArray[Any]) -> xr.DataArray:
         """Lay out values along dimensions, by those coordinates that there are."""
         if dims not in self._made:  # an index takes longer to make than all else
@@ -192,6 +200,11 @@ class Layout:
             own = f"{name}_dim_0"  # ArviZ's name for a dimension without one
             return self.along((*lead, own), values).assign_coords({own: np.arange(values.shape[-1])})
         return self.along((*lead, "feature")[: values.ndim], values)
+
+
+def class_names_of(fit: xr.Dataset) -> tuple[str, ...]:
+    """Return the names of the classes of a fit, given its group ``fit``; none of real targets."""
+    return tuple(json.loads(fit.attrs["class_names"]))
 
 
 def common_attrs() -> dict[str, str]:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from bayesgp_mf.container.checks import nodes_of_draws
 from bayesgp_mf.container.draws import draw_new
-from bayesgp_mf.container.groups import Container, drop_group, get_group, group_names, set_group
+from bayesgp_mf.container.groups import Container, drop_group, get_group, group_names, group_or_empty, set_group
 from bayesgp_mf.container.layout import SAMPLE_DIMS, TABLE, Layout, common_attrs
 from bayesgp_mf.container.quality import GOOD_PROBABILITY, PROBABILITY_ERROR, error_of_shift, quality_of_fit
 from bayesgp_mf.container.stored import DAMAGED, refused_as
@@ -86,11 +86,9 @@ def add_predictions(
             else (moments_at(posterior, X_new, quantiles), _stated_error(get_group(idata, "fit"), posterior, X_new))
         )
     attrs |= _without_undefined(values)
-    class_names = tuple(json.loads(get_group(idata, "fit").attrs["class_names"]))
-    features = get_group(idata, "constant_data")["feature"].values
     attrs |= {"cases_drawn_jointly": jointly} if jointly < len(X_new) else {}
     given = posterior.parts[0].new_cases
-    set_predictions(idata, cases, values, drawn, class_names, features, given, levels=quantiles, attrs=attrs)
+    set_predictions(idata, cases, values, drawn, Layout.of(idata), given, levels=quantiles, attrs=attrs)
     if jointly < len(X_new):
         warn(
             f"{len(X_new)} new cases are too many to be drawn jointly: several classes, or a kernel as rough as this, "
@@ -227,8 +225,7 @@ def set_predictions(
     cases: NewCases,
     values: dict[str, NDArray[Any]],
     draws: dict[str, NDArray[Any]],
-    class_names: tuple[str, ...],
-    features: NDArray[Any] | None = None,
+    of_fit: Layout,
     by_case: Mapping[str, Array] | None = None,
     levels: Array | None = None,
     attrs: dict[str, Any] | None = None,
@@ -236,13 +233,12 @@ def set_predictions(
     """Put predictions into the groups ``predictions`` and ``predictions_constant_data``, in place of earlier ones.
 
     ``values`` are ``(m,)``; ``draws`` are ``(chains, draws, m)``, with targets under the name ``y``.
-    What there is of each of several classes has them along a last axis. Inputs without names are numbered.
+    What there is of each of several classes has them along a last axis, named as in the layout of what was fitted.
     ``by_case`` is what else was given of each new case, ``(m,)``, ``levels`` are those of the quantiles, and ``attrs``
     are further attributes of ``predictions``.
     """
-    m, d = cases.X.shape
     sizes = next((drawn.shape[:2] for drawn in draws.values()), (0, 0))
-    layout = Layout(m, np.arange(d) if features is None else features, class_names, sizes, cases.labels)
+    layout = replace(of_fit, n=len(cases.X), sizes=sizes, labels=cases.labels)
     variables = {}
     for given, lead in ((values, ()), (draws, SAMPLE_DIMS)):
         for name, array in given.items():
@@ -274,7 +270,7 @@ def set_draws(
         cases = get_group(idata, "observed_data")[observed]
         dims, coords = (*dims, *cases.dims), {**coords, **cases.coords}
     array = xr.DataArray(values, dims=dims, coords=coords, attrs=attrs)
-    dataset = get_group(idata, group) if group in group_names(idata) else xr.Dataset()
+    dataset = group_or_empty(idata, group)
     # one that is there, as PyMC's joint log-likelihood, may have other dimensions
     set_group(idata, group, dataset.drop_vars(name, errors="ignore").assign({name: array}))
 

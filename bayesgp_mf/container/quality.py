@@ -21,7 +21,6 @@ validate`` has others.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from math import hypot, inf, isfinite, sqrt
@@ -29,6 +28,7 @@ from typing import Any, Literal
 
 import xarray as xr
 
+from bayesgp_mf.container.layout import class_names_of
 from bayesgp_mf.inference.solution import EvidenceKind
 
 Verdict = Literal["good", "fair", "off", "exact", "unsolved", "unknown"]
@@ -320,7 +320,7 @@ def quality_of_fit(fit: xr.Dataset, n: int, in_parts: bool = False) -> Quality:
         probability_shift=single("probability_shift"),
         averaged=averaged,
         in_parts=in_parts,
-        labels=bool(json.loads(fit.attrs["class_names"])),
+        labels=bool(class_names_of(fit)),
         joint_classes="class" in fit.dims,
     )
 

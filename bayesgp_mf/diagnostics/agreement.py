@@ -10,7 +10,7 @@ import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 
-from bayesgp_mf.container.groups import Container, get_group, group_names
+from bayesgp_mf.container.groups import Container, group_names, group_or_empty
 from bayesgp_mf.container.layout import SAMPLE_DIMS
 from bayesgp_mf.container.loo import is_of_draws, loo, pointwise_loo, pointwise_of
 from bayesgp_mf.container.read import has_random_kernels
@@ -237,7 +237,7 @@ def agreement(first: Container, second: Container) -> Agreement:
     """
     both = (first, second)
     draws = _draws("first", first), _draws("second", second)
-    shapes = [_group(each, "posterior")["f"].shape[2:] for each in both]
+    shapes = [group_or_empty(each, "posterior")["f"].shape[2:] for each in both]
     if shapes[0] != shapes[1]:
         named = [
             " and ".join(f"{k} {what}" for k, what in zip(shape, ("cases", "classes"), strict=False))
@@ -250,7 +250,7 @@ def agreement(first: Container, second: Container) -> Agreement:
             "first and second have other labels of cases, or the same in another order, and cases are compared by "
             "place. Fit both to the same rows in one order."
         )
-    targets = [group["y"].values for group in (_group(each, "observed_data") for each in both) if "y" in group]
+    targets = [group["y"].values for group in (group_or_empty(each, "observed_data") for each in both) if "y" in group]
     if len(targets) == 2 and not np.array_equal(targets[0], targets[1]):
         raise ValueError("first and second have different targets y: they are not fits of the same data.")
     moments = [_moments(idata, f) for idata, f in zip(both, draws, strict=True)]
@@ -278,14 +278,9 @@ def agreement(first: Container, second: Container) -> Agreement:
     return found
 
 
-def _group(idata: Container, name: str) -> xr.Dataset:
-    """Return a group of a container, without variables where there is none of that name."""
-    return get_group(idata, name) if name in group_names(idata) else xr.Dataset()
-
-
 def _labels(idata: Container) -> NDArray[Any] | None:
     """Return the labels ``(n,)`` of the training cases, or None where they are numbers from 0."""
-    f = _group(idata, "posterior")["f"]
+    f = group_or_empty(idata, "posterior")["f"]
     labels = f[f.dims[2]].values
     return None if np.array_equal(labels, np.arange(labels.size)) else labels
 
@@ -294,7 +289,7 @@ def _draws(name: str, idata: Container) -> xr.DataArray:
     advice = "Pass what bayesgp_mf.fit returned, or what pymc.sample did for a model with latent values f."
     if not hasattr(idata, "groups"):
         raise ValueError(f"{name} must be an ArviZ container, got {type(idata).__name__}. {advice}")
-    posterior = _group(idata, "posterior")
+    posterior = group_or_empty(idata, "posterior")
     if "f" not in posterior:
         raise ValueError(f"{name} has no draws of f in a group posterior (groups: {group_names(idata)}). {advice}")
     f = posterior["f"]
@@ -314,7 +309,7 @@ def _moments(idata: Container, f: xr.DataArray) -> tuple[Array, Array, Array, Ar
 
     Over kernels that are random themselves even the mean of what is known has an error, which the draws have too.
     """
-    fit = _group(idata, "fit")
+    fit = group_or_empty(idata, "fit")
     gaussian = "latent_sd" in fit and fit.attrs.get("marginals", "gaussian") == "gaussian"
     if gaussian and not has_random_kernels(fit):
         none = np.zeros(f.sizes["obs_id"])
@@ -341,7 +336,7 @@ def _wasserstein(first: xr.DataArray, second: xr.DataArray) -> tuple[Array, Arra
 
 def _probability(idata: Container) -> tuple[Array, Array] | None:
     """Return predicted probabilities and their errors: averages over draws, or numbers with an error beside them."""
-    predictions = _group(idata, "predictions")
+    predictions = group_or_empty(idata, "predictions")
     if "p" not in predictions:
         return None
     p = predictions["p"]
@@ -353,7 +348,7 @@ def _probability(idata: Container) -> tuple[Array, Array] | None:
 
 def _log_evidence(idata: Container) -> tuple[Array, Array] | None:
     """Return the log evidence and its error, ``(1,)`` each; an average over hyperparameters has none of its own."""
-    fit = _group(idata, "fit")
+    fit = group_or_empty(idata, "fit")
     if "log_evidence" not in fit or fit["log_evidence"].ndim > 0:
         return None
     return np.atleast_1d(fit["log_evidence"].values), np.atleast_1d(fit["log_evidence_se"].values)
@@ -384,7 +379,7 @@ def _log_predictive(idata: Container) -> tuple[Array, Array] | None:
 
     The error is infinite where the importance weights of draws have no variance.
     """
-    fit, of_draws = _group(idata, "fit"), _group(idata, "log_likelihood")
+    fit, of_draws = group_or_empty(idata, "fit"), group_or_empty(idata, "log_likelihood")
     if "loo_i" in fit or is_of_draws(idata):
         try:
             values = pointwise_of(loo(idata))
@@ -393,7 +388,7 @@ def _log_predictive(idata: Container) -> tuple[Array, Array] | None:
         return values, np.zeros(values.size)
     if "bayesgp_mf_format" in fit.attrs:  # its draws are of the approximation
         return None
-    f = _group(idata, "posterior")["f"]
+    f = group_or_empty(idata, "posterior")["f"]
     usable = [each for each in of_draws.data_vars.values() if each.shape == f.shape[:3]]
     if len(usable) != 1 or not np.all(np.isfinite(usable[0].values)):
         return None

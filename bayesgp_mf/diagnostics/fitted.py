@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, cast
@@ -12,7 +11,7 @@ import xarray as xr
 from numpy.typing import NDArray
 
 from bayesgp_mf.container.groups import Container, get_group
-from bayesgp_mf.container.layout import CASES
+from bayesgp_mf.container.layout import CASES, class_names_of
 from bayesgp_mf.container.predictions import moments_at
 from bayesgp_mf.container.read import fit_group, from_container
 from bayesgp_mf.container.write import is_in_parts
@@ -223,7 +222,7 @@ def fitted(
     offset = np.asarray(data["offset"].values) if "offset" in data else np.zeros(n)
     own = getattr(process.problem.likelihood.of_one_case, "trials", 1.0)
     names = tuple(str(name) for name in data["feature"].values)
-    classes = tuple(json.loads(fit.attrs["class_names"]))
+    classes = class_names_of(fit)
     trials = np.broadcast_to(np.asarray(own, dtype=np.float64), (n,))
     given = {"kernel": kernel, "likelihood": likelihood, "method": method}
     return Fitted(idata, given, fit, process, X, y, offset, trials, names, classes)

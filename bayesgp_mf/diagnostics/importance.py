@@ -11,7 +11,7 @@ import xarray as xr
 from numpy.typing import NDArray
 from scipy.special import logsumexp
 
-from bayesgp_mf.container.groups import Container, get_group, group_names
+from bayesgp_mf.container.groups import Container, get_group, group_names, group_or_empty
 from bayesgp_mf.container.layout import CASES, MODELS, SAMPLE_DIMS
 from bayesgp_mf.container.quality import PROBABILITY_ERROR, Quality, quality_of_fit
 from bayesgp_mf.container.read import fit_group, from_container, has_random_kernels
@@ -290,10 +290,9 @@ def quality_of_approximation(idata: Container) -> Quality:
     fit = fit_group(idata)
     if is_in_parts(fit):
         return quality_of_fit(fit, int(fit.attrs[CASES]), in_parts=True)
-    predicted = get_group(idata, "predictions").attrs if "predictions" in group_names(idata) else {}
     found = replace(
         quality_of_fit(fit, fit.sizes["obs_id"]),
-        new_probability_error=predicted.get(PROBABILITY_ERROR),
+        new_probability_error=group_or_empty(idata, "predictions").attrs.get(PROBABILITY_ERROR),
         loo_error=_loo_error(idata),
     )
     if "sample_stats" not in group_names(idata) or has_random_kernels(fit) or MODELS in fit.attrs:

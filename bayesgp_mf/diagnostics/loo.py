@@ -5,7 +5,6 @@ And the same as it is defined, by n refits (`exact_loo`): what these free estima
 
 from __future__ import annotations
 
-import json
 from contextlib import closing
 from functools import partial
 from typing import Any, NamedTuple
@@ -109,16 +108,14 @@ def loo_predictive(
     rng, posterior = as_generator(random_seed), from_container(idata, kernel, likelihood, method)
     n = posterior.problem.n
     check_draws(draws * chains, n, "training", "Ask for fewer: loo_predictive(..., draws=...).")
-    class_names = tuple(json.loads(fit.attrs["class_names"]))
-    constant, observed = get_group(idata, "constant_data"), get_group(idata, "observed_data")
-    layout = Layout(n, constant["feature"].values, class_names, (chains, draws), observed["obs_id"].values)
     y = _draw(posterior, draws * chains, rng).reshape(chains, draws, n)
-    groups = {
-        "posterior_predictive": xr.Dataset({"y": layout.targets(y, SAMPLE_DIMS)}, attrs=common_attrs()),
-        "observed_data": observed,
-        "constant_data": constant,
-    }
-    return make_container(groups)
+    targets = Layout.of(idata, (chains, draws)).targets(y, SAMPLE_DIMS)
+    return make_container(
+        {
+            "posterior_predictive": xr.Dataset({"y": targets}, attrs=common_attrs()),
+            **{name: get_group(idata, name) for name in ("observed_data", "constant_data")},
+        }
+    )
 
 
 def _draw(posterior: Process, size: int, rng: np.random.Generator) -> NDArray[Any]:

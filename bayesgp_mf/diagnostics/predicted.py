@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -12,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import logsumexp
 
 from bayesgp_mf.container.groups import Container, get_group, group_names
-from bayesgp_mf.container.layout import LOO_OMITTED
+from bayesgp_mf.container.layout import LOO_OMITTED, class_names_of
 from bayesgp_mf.container.read import fit_group, from_container
 from bayesgp_mf.container.write import check_has_cases
 from bayesgp_mf.errors import UndefinedQuantityError
@@ -134,7 +133,7 @@ def predicted(
             )
         return idata
     fit = fit_group(idata)
-    classes = tuple(json.loads(fit.attrs["class_names"]))
+    classes = class_names_of(fit)
     if y_new is None:
         check_has_cases(fit, "leave-one-out prediction")
         if LOO_OMITTED in fit.attrs:

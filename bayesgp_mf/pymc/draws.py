@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from bayesgp_mf.container.groups import Container, get_group, set_group
-from bayesgp_mf.container.layout import SAMPLE_DIMS
+from bayesgp_mf.container.layout import SAMPLE_DIMS, Layout
 from bayesgp_mf.container.loo import LEAVE_ONE_OUT
 from bayesgp_mf.container.predictions import NewCases, drop_variable, set_draws, set_predictions
 from bayesgp_mf.errors import ConvergenceError, Status, UndefinedQuantityError
@@ -160,9 +160,9 @@ def sample_latent(
         drop_variable(idata, "log_likelihood", name)
     if X_new is not None:
         cases = NewCases(X_new, row_labels("X_new", table), kind)
-        features = None if gp.observed.features is None else np.array(gp.observed.features)
-        predicted, names = _stack(new_rows, shape), gp.observed.class_names
-        set_predictions(idata, cases, {}, predicted, names, features, by_case=new_cases)
+        features = np.arange(X_new.shape[1]) if gp.observed.features is None else np.array(gp.observed.features)
+        layout = Layout(0, features, gp.observed.class_names)
+        set_predictions(idata, cases, {}, _stack(new_rows, shape), layout, by_case=new_cases)
     return idata
 
 

@@ -13,8 +13,8 @@ import xarray as xr
 from numpy.typing import ArrayLike
 
 from bayesgp_mf.container.checks import checksum
-from bayesgp_mf.container.groups import Container, get_group, group_names, make_container
-from bayesgp_mf.container.layout import SAMPLE_DIMS, Layout, common_attrs
+from bayesgp_mf.container.groups import Container, copied, get_group, group_or_empty, make_container
+from bayesgp_mf.container.layout import SAMPLE_DIMS, common_attrs
 from bayesgp_mf.container.read import fit_group, from_container
 from bayesgp_mf.container.stored import describe_priors
 from bayesgp_mf.diagnostics.agreement import Agreement, agreement
@@ -140,8 +140,7 @@ def validate(
     model = generative_of(idata, kernel, likelihood, priors)
     process, fit = from_container(idata, **given), fit_group(idata)
     if X_new is not None:
-        copy = make_container({name: get_group(idata, name) for name in group_names(idata)})
-        idata = predict(copy, X_new, draws=False, **given)
+        idata = predict(copied(idata), X_new, draws=False, **given)
     joint = _joint(fit, process, model)
     check_draws(int(draws) * int(chains), joint.shift.size, "training", FEWER_DRAWS)
     sampler: StepSampling | Sampling = StepSampling(joint, int(draws), int(tune))
@@ -275,7 +274,7 @@ def _reference(
 ) -> Container:
     """Return the container of what was drawn."""
     x, diverging, n_steps = (np.array(each) for each in zip(*chains, strict=True))
-    new = get_group(idata, "predictions_constant_data") if "p" in _predictions(idata) else None
+    new = get_group(idata, "predictions_constant_data") if "p" in group_or_empty(idata, "predictions") else None
     rows, weights = list[dict[str, Any]](), None
     for at in x.reshape(-1, x.shape[2]):
         point, u, f = joint.at(at)
@@ -304,14 +303,10 @@ def _reference(
         known = joint.log_evidence(x, rng) if not model.likelihood.forbids else _of_signs(joint)
         groups["fit"] = xr.Dataset(dict(zip(("log_evidence", "log_evidence_se"), known, strict=True)))
     if new is not None:
-        at_new = Layout(new.sizes["obs_id"], (), model.layout.class_names, x.shape[:2], new["obs_id"].values)
+        at_new = replace(layout, n=new.sizes["obs_id"], labels=new["obs_id"].values)
         groups["predictions"] = xr.Dataset({"p": at_new.variable("p", drawn["p"], SAMPLE_DIMS)})
         groups["predictions_constant_data"] = new
     return make_container({name: group.assign_attrs(common_attrs()) for name, group in groups.items()})
-
-
-def _predictions(idata: Container) -> xr.Dataset:
-    return get_group(idata, "predictions") if "predictions" in group_names(idata) else xr.Dataset()
 
 
 def _probability(likelihood: Likelihood, new: xr.Dataset, u: Array, weights: list[Array], variance: Array) -> Array:

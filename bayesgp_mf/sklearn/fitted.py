@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -10,10 +9,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bayesgp_mf.container.draws import draw_latent, draw_targets, draw_training, targets_of_nodes
-from bayesgp_mf.container.groups import Container, LooEstimate, get_group, group_names, make_container
+from bayesgp_mf.container.groups import (
+    Container,
+    LooEstimate,
+    copied,
+    set_group,
+)
 from bayesgp_mf.container.layout import Layout, common_attrs
 from bayesgp_mf.container.loo import loo
-from bayesgp_mf.container.stored import names_of
 from bayesgp_mf.container.write import drawn_groups
 from bayesgp_mf.errors import UndefinedQuantityError
 from bayesgp_mf.inputs.groups import levels_of, with_unread
@@ -42,18 +45,12 @@ def with_draws(idata: Container, posterior: Part, chains: int, draws: int, rng: 
     rng : numpy.random.Generator
         Source of randomness.
     """
-    groups = {name: get_group(idata, name) for name in group_names(idata)}
-    features = names_of(groups["constant_data"]["feature"].values)
-    layout = Layout(
-        posterior.problem.n,
-        features or np.arange(posterior.X.shape[1]),
-        tuple(json.loads(groups["fit"].attrs["class_names"])),
-        (chains, draws),
-        groups["constant_data"]["obs_id"].values,
-    )
     node = np.zeros((chains, draws), dtype=np.intp)
-    drawn = drawn_groups(Tuned(posterior, node), draw_training(posterior, node, rng, "gaussian"), layout)
-    return make_container(groups | {name: group.assign_attrs(common_attrs()) for name, group in drawn.items()})
+    values = draw_training(posterior, node, rng, "gaussian")
+    made = copied(idata)
+    for name, group in drawn_groups(Tuned(posterior, node), values, Layout.of(idata, node.shape)).items():
+        set_group(made, name, group.assign_attrs(common_attrs()))
+    return made
 
 
 CHAINS = 4

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
@@ -12,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import softmax
 
 from bayesgp_mf.container.groups import Container, get_group
-from bayesgp_mf.container.layout import BY_CASE, MODELS, SAMPLE_DIMS, TABLE
+from bayesgp_mf.container.layout import BY_CASE, MODELS, SAMPLE_DIMS, TABLE, class_names_of
 from bayesgp_mf.container.read import fit_group, from_container
 from bayesgp_mf.container.stored import names_of, not_stored
 from bayesgp_mf.container.write import to_container
@@ -96,7 +95,7 @@ def combine(
     data = get_group(next(iter(fits.values())), "constant_data")
     return to_container(
         Tuned(posterior, rng.choice(len(parts), size=sizes, p=posterior.weights)),
-        class_names=tuple(json.loads(first.attrs["class_names"])),
+        class_names=class_names_of(first),
         feature_names=names_of(data["feature"].values),
         labels=data["obs_id"].values,
         rng=rng,

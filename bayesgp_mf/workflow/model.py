@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -11,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from bayesgp_mf.container.groups import Container, get_group
+from bayesgp_mf.container.groups import Container
 from bayesgp_mf.container.layout import TABLE, Layout
 from bayesgp_mf.container.read import fit_group, from_container
 from bayesgp_mf.container.stored import describe_likelihood, priors_of
@@ -179,10 +178,5 @@ def generative_of(
     fit = fit_group(idata)
     check_has_cases(fit, "the model at the inputs of the cases")
     part = from_container(idata, kernel, likelihood).parts[0]
-    constant, observed = get_group(idata, "constant_data"), get_group(idata, "observed_data")
-    names, n = tuple(json.loads(fit.attrs["class_names"])), len(part.X)
-    layout = Layout(n, constant["feature"].values, names, labels=observed["obs_id"].values)
-    known = priors_of(fit, priors)
-    return Generative(
-        part.X, part.kernel, part.problem.likelihood, layout=layout, table=fit.attrs.get(TABLE, "numpy"), **known
-    )
+    layout, table, known = Layout.of(idata), fit.attrs.get(TABLE, "numpy"), priors_of(fit, priors)
+    return Generative(part.X, part.kernel, part.problem.likelihood, layout=layout, table=table, **known)
