@@ -33,6 +33,7 @@ from bayesgp_mf.inference.assembly import (
 from bayesgp_mf.inference.inducing import Inducing
 from bayesgp_mf.inference.solution import Control, check_control
 from bayesgp_mf.inference.solver import Solver, traits_of
+from bayesgp_mf.inputs import tables
 from bayesgp_mf.inputs.frames import as_pandas, kind_of, row_labels
 from bayesgp_mf.inputs.groups import as_inputs_of
 from bayesgp_mf.inputs.inducing import as_inducing, warn_of_groups
@@ -49,14 +50,6 @@ from bayesgp_mf.inputs.options import (
     naming_absent,
 )
 from bayesgp_mf.inputs.scales import warn_of_offset, warn_of_scale
-from bayesgp_mf.inputs.tables import (
-    as_offset,
-    as_weights,
-    check_all_same_cases,
-    check_here,
-    facts_of_new_cases,
-    feature_names,
-)
 from bayesgp_mf.kernels import Kernel
 from bayesgp_mf.likelihoods import Likelihood, Probit
 from bayesgp_mf.likelihoods.by_case import by_case
@@ -220,18 +213,18 @@ def fit(
     >>> round(float(idata["fit"]["log_evidence"]), 2)
     -104.1
     """
-    check_here(X, y)
+    tables.check_here(X, y)
     kind, table, y = kind_of(X), as_pandas("X", X), as_pandas("y", y)
-    features, labels = feature_names("X", table), row_labels("X", table)
-    check_all_same_cases(X=table, y=y, offset=offset, weights=weights)
+    features, labels = tables.feature_names("X", table), row_labels("X", table)
+    tables.check_all_same_cases(X=table, y=y, offset=offset, weights=weights)
     likelihood = as_likelihood(likelihood)
     kernel = as_kernel(kernel, tuned=hyper is not None).with_column_names(features)
     X, kernel = as_inputs_of(kernel, table)
     t, class_names = encode_targets(y, X.shape[0], likelihood, positive)
     likelihood = likelihood.with_classes(class_names)
     describe_likelihood(likelihood)  # which raises if a container can say nothing of it
-    by_log = as_offset(offset, table, len(X))
-    likelihood = by_case(likelihood, by_log, as_weights(weights, table, len(X)))
+    by_log = tables.as_offset(offset, table, len(X))
+    likelihood = by_case(likelihood, by_log, tables.as_weights(weights, table, len(X)))
     warn_of_offset(by_log, likelihood)
     strategy = None if hyper is None else get_strategy(hyper)
     check_control(control)
@@ -451,7 +444,7 @@ def predict(
     rng, process = as_generator(random_seed), from_container(idata, kernel, likelihood, method)
     kind, table = kind_of(X_new), as_pandas("X_new", X_new)
     new = process.new_inputs(table)
-    given = facts_of_new_cases(table, len(new), offset, trials)
+    given = tables.facts_of_new_cases(table, len(new), offset, trials)
     process = with_new_cases(process, given)
     warn_of_offset(given.get("offset"), process.parts[0].problem.likelihood)
     levels = as_probabilities("quantiles", quantiles)

@@ -11,19 +11,10 @@ import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 
+from bayesgp_mf.container import stored
 from bayesgp_mf.container.checks import GROUPS, check_mean, check_shapes, check_unchanged, check_values
 from bayesgp_mf.container.groups import Container, get_group, group_names, is_stream
 from bayesgp_mf.container.layout import BY_CASE, FORMAT, LOO_OMITTED, MODELS, stored_parameters
-from bayesgp_mf.container.stored import (
-    DAMAGED,
-    evidence_of_fit,
-    info_of,
-    kernel_of,
-    likelihood_of,
-    method_of,
-    names_of,
-    refused_as,
-)
 from bayesgp_mf.container.write import is_in_parts, posterior_in_parts
 from bayesgp_mf.hyper.model import Model
 from bayesgp_mf.inference.assembly import kernel_entries
@@ -90,7 +81,7 @@ def checked_groups(idata: Container) -> dict[str, xr.Dataset]:
     """Return the groups that a posterior is made of, in memory, or raise an error if they are not what was written."""
     in_parts = is_in_parts(fit_group(idata))
     names = [name for name in GROUPS if name != "observed_data" or not in_parts]
-    with refused_as(DAMAGED):
+    with stored.refused_as(stored.DAMAGED):
         if missing := [name for name in names if name not in group_names(idata)]:
             raise ValueError(f"the group {missing[0]} is missing")
         groups = {name: get_group(idata, name) for name in names}
@@ -112,12 +103,12 @@ def from_container(
     groups = checked_groups(idata)
     fit = groups["fit"]
     in_parts = is_in_parts(fit)
-    found = kernel_of(fit, kernel, names_of(groups["constant_data"]["feature"].values))
-    known = likelihood_of(fit, likelihood, found)
-    solver = method_of(fit, known, method)
+    found = stored.kernel_of(fit, kernel, stored.names_of(groups["constant_data"]["feature"].values))
+    known = stored.likelihood_of(fit, likelihood, found)
+    solver = stored.method_of(fit, known, method)
     other = "kernel is not the one that was fitted: {}. Pass that one.", ValueError
     with (
-        refused_as(DAMAGED) if kernel is None else refused_as(*other),
+        stored.refused_as(stored.DAMAGED) if kernel is None else stored.refused_as(*other),
         one_thread_if_small(fit.sizes["inducing" if in_parts else "obs_id"]),
     ):
         model = Model(found, known, stored_parameters(fit, found, known))
@@ -131,13 +122,15 @@ def from_container(
 
 def _read_parts(groups: Mapping[str, xr.Dataset], model: Model, solver: Solver) -> Process:
     """Return the posterior of a fit to a table in parts."""
-    fit, names = groups["fit"], names_of(groups["constant_data"]["feature"].values)
+    fit, names = groups["fit"], stored.names_of(groups["constant_data"]["feature"].values)
     points, weights = _unpadded(fit["inducing_input"].values, "inducing_input"), fit["inducing_weight"].values
     if not np.all(np.isfinite(weights)):
         raise ValueError("inducing_weight must hold finite numbers")
     on_inducing = points, weights, _inverse_factor(fit, len(points))
-    info = info_of(fit, fit.attrs, len(points))
-    return posterior_in_parts(model.kernel, model.likelihood, on_inducing, evidence_of_fit(fit), info, names, solver)
+    info = stored.info_of(fit, fit.attrs, len(points))
+    return posterior_in_parts(
+        model.kernel, model.likelihood, on_inducing, stored.evidence_of_fit(fit), info, names, solver
+    )
 
 
 def _read(groups: Mapping[str, xr.Dataset], model: Model, solver: Solver) -> Process:
@@ -146,14 +139,14 @@ def _read(groups: Mapping[str, xr.Dataset], model: Model, solver: Solver) -> Pro
     X = np.ascontiguousarray(groups["constant_data"]["X"].values, dtype=np.float64)
     y = groups["observed_data"]["y"].values.astype(np.float64)
     t = 2.0 * y - 1.0 if model.likelihood.is_binary else y
-    names = names_of(groups["constant_data"]["feature"].values)
+    names = stored.names_of(groups["constant_data"]["feature"].values)
     facts = _by_case(groups["constant_data"])
     model = replace(model, likelihood=by_case(model.likelihood, **facts))
 
     def part(node: xr.Dataset, model: Model, solver: Solver = solver, attrs: dict[str, Any] = fit.attrs) -> Part:
         alpha = node["alpha"].values
         problem = Problem(_read_gram(node, model.kernel, X, alpha), t, model.likelihood)
-        evidence, info = evidence_of_fit(node, attrs), info_of(node, attrs, problem.matrix.rank)
+        evidence, info = stored.evidence_of_fit(node, attrs), stored.info_of(node, attrs, problem.matrix.rank)
         correction, cavity = _read_correction(node, problem), _read_cavity(node, fit.attrs, solver)
         solution = Solution(solver.name, alpha, correction, evidence, cavity, info)
         return make_process(model.kernel, X, problem, solution, solver, names)
@@ -165,10 +158,10 @@ def _read(groups: Mapping[str, xr.Dataset], model: Model, solver: Solver) -> Pro
         stated, each = json.loads(fit.attrs[MODELS]), list[Part]()
         for node, attrs in zip(nodes, stated["each"], strict=True):
             own = _own(node).assign_attrs(attrs)
-            kernel = kernel_of(own, None, names)
-            likelihood = likelihood_of(own, None, kernel)
+            kernel = stored.kernel_of(own, None, names)
+            likelihood = stored.likelihood_of(own, None, kernel)
             there = Model(kernel, by_case(likelihood, **facts), {})
-            each.append(part(own, there, method_of(own, likelihood, None), own.attrs))
+            each.append(part(own, there, stored.method_of(own, likelihood, None), own.attrs))
         member = np.array(stated["member"], dtype=np.intp)
         return Ensemble(tuple(each), fit["node_weight"].values, member, tuple(stated["names"]), stated["posterior"])
     parts = (part(node, model.replace(**{name: node[name].values for name in model.params})) for node in nodes)

@@ -31,14 +31,7 @@ from bayesgp_mf.inference.problem import Problem
 from bayesgp_mf.inference.solution import ClassLeaveOneOut, Evidence, Info, Solution
 from bayesgp_mf.inference.solver import GramGradient, Traits
 from bayesgp_mf.likelihoods import Likelihood, Softmax
-from bayesgp_mf.multiclass.class_gram import (
-    FORMS,
-    class_correction,
-    class_gram,
-    class_likelihood_of,
-    class_linear_response,
-    require_known_determinant,
-)
+from bayesgp_mf.multiclass import class_gram
 from bayesgp_mf.multiclass.correction import ClassCorrection
 from bayesgp_mf.multiclass.site_form import StarForm
 from bayesgp_mf.solvers.accuracy import assessed, in_deviations
@@ -72,7 +65,7 @@ class MulticlassLaplace(Laplace):
     @property
     def traits(self) -> Traits:
         """It takes the softmax of several classes."""
-        return Traits(matrices=FORMS, targets=frozenset({"classes"}), check=_check_softmax)
+        return Traits(matrices=class_gram.FORMS, targets=frozenset({"classes"}), check=_check_softmax)
 
     def finish(self, problem: Problem, state: ModeState, info: Info) -> Solution:
         r"""Return the solution at a state: weights, correction and the evidence.
@@ -82,16 +75,16 @@ class MulticlassLaplace(Laplace):
         .. math:: \sum_i \log \pi_{i t_i} - \tfrac12 \sum_c \alpha_c^T K_c \alpha_c - \tfrac12 \log \det(I + K W).
         """
         mode = state_at(self.hill(problem), state.alpha)
-        correction = class_gram(problem).correction(StarForm(-mode.derivs.d2))
+        correction = class_gram.class_gram(problem).correction(StarForm(-mode.derivs.d2))
         value = psi(mode) - 0.5 * correction.log_det
         info = replace(info, **problem.matrix.stated)
         solution = Solution(self.name, state.alpha, correction, Evidence(value, "laplace"), None, info)
-        require_known_determinant(solution)
+        class_gram.require_known_determinant(solution)
         residual = mode.derivs.d1 - mode.alpha
         mean_error = self._mean_error(problem, correction, residual)
         if info.status is Status.CONVERGED:
             # where the softmax saturates W changes by its whole size long before a mean does by a standard deviation
-            hill, left = self.hill(problem), class_gram(problem).times(correction.weights(residual))
+            hill, left = self.hill(problem), class_gram.class_gram(problem).times(correction.weights(residual))
             then = hill.precision_at(hill.log_prob(mode.latent + left))
             moved = log_det_change(hill, hill.precision_at(mode.derivs), then)
             self._require_stationary(problem, solution, 0.5 * moved)
@@ -106,7 +99,7 @@ class MulticlassLaplace(Laplace):
     @staticmethod
     def _mean_error(problem: Problem, correction: ClassCorrection, residual: Array) -> float:
         """Return how far the means are off, in posterior standard deviations (`solvers.accuracy`)."""
-        gram = class_gram(problem)
+        gram = class_gram.class_gram(problem)
         own = float(np.max(np.sqrt(gram.prior) * np.abs(residual)))  # at most: a posterior variance is no larger
         if own <= NEGLIGIBLE:
             return own
@@ -134,17 +127,17 @@ class MulticlassLaplace(Laplace):
             \frac{d \log p(t)}{dK_c} = \tfrac12 (\alpha_c \alpha_c^T - R_{cc})
             + \tfrac12 (u_c \alpha_c^T + \alpha_c u_c^T), \quad u = (I - R K)\, s.
         """
-        correction, alpha, gram = class_correction(solution), solution.alpha, class_gram(problem)
+        correction, alpha, gram = class_gram.class_correction(solution), solution.alpha, class_gram.class_gram(problem)
         sigma = correction.covariances()
         pi = np.exp(log_softmax(gram.times(alpha), axis=1))
         inner = np.diagonal(sigma, axis1=1, axis2=2) - 2.0 * np.einsum("icd,id->ic", sigma, pi)
-        site = np.asarray(class_likelihood_of(problem).case_weights)[..., None] * pi
+        site = np.asarray(class_gram.class_likelihood_of(problem).case_weights)[..., None] * pi
         u = correction.weights(-0.5 * site * (inner - np.sum(pi * inner, axis=1, keepdims=True)))  # of -W inner / 2
         return correction.gradient(0.5 * alpha + u, alpha)
 
     def leave_one_out(self, problem: Problem, solution: Solution) -> ClassLeaveOneOut:
         """Return the leave-one-out predictions by linear response."""
-        return class_linear_response(problem, solution)
+        return class_gram.class_linear_response(problem, solution)
 
 
 def _check_softmax(likelihood: Likelihood) -> None:
@@ -162,17 +155,17 @@ class _Hill(NamedTuple):
 
     @property
     def scale(self) -> Array:
-        return np.sqrt(class_gram(self.problem).prior)
+        return np.sqrt(class_gram.class_gram(self.problem).prior)
 
     def times(self, weights: Array) -> Array:
-        return class_gram(self.problem).times(weights)
+        return class_gram.class_gram(self.problem).times(weights)
 
     def log_prob(self, latent: Array) -> Derivs:
         log_pi, own = log_softmax(latent, axis=1), (np.arange(latent.shape[0]), self.problem.t.astype(np.intp))
         pi = np.exp(log_pi)
         slope = -pi
         slope[own] = _others(pi)[own]
-        weights = np.asarray(class_likelihood_of(self.problem).case_weights)
+        weights = np.asarray(class_gram.class_likelihood_of(self.problem).case_weights)
         return Derivs(weights * log_pi[own], weights[..., None] * slope, weights[..., None] * -pi)
 
     def precision_at(self, derivs: Derivs) -> Array:
@@ -181,7 +174,7 @@ class _Hill(NamedTuple):
 
     def direction(self, derivs: Derivs, residual: Array) -> tuple[Array, None]:
         # its factors are too large to be kept beside those of the next step
-        return class_gram(self.problem).correction(StarForm(-derivs.d2)).weights(residual), None
+        return class_gram.class_gram(self.problem).correction(StarForm(-derivs.d2)).weights(residual), None
 
 
 def _others(pi: Array) -> Array:

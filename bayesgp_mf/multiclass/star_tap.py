@@ -38,15 +38,7 @@ from bayesgp_mf.inference.solver import GramGradient, KnownClasses, Traits, grad
 from bayesgp_mf.likelihoods import Likelihood, Softmax
 from bayesgp_mf.likelihoods.base import ClassLikelihood
 from bayesgp_mf.likelihoods.softmax_tilted import FEWEST
-from bayesgp_mf.multiclass.class_gram import (
-    FORMS,
-    cavity_mean,
-    class_cavity,
-    class_correction,
-    class_gram,
-    own_sites,
-    require_known_determinant,
-)
+from bayesgp_mf.multiclass import class_gram
 from bayesgp_mf.multiclass.few import FEW, FewCases
 from bayesgp_mf.multiclass.joint import JointCases
 from bayesgp_mf.multiclass.nearest import NearestCases
@@ -105,7 +97,7 @@ class StarTap:
     def traits(self) -> Traits:
         """Under a softmax it knows more of the observed cases than its Gaussian posterior says."""
         return Traits(
-            matrices=FORMS,
+            matrices=class_gram.FORMS,
             targets=frozenset({"classes"}),
             cavities=True,
             check=_check_likelihood,
@@ -163,7 +155,7 @@ class StarTap:
         It is the derivative of the log evidence where sites match covariances: under a multinomial probit, and a
         softmax of two or three classes. Under a softmax of more it is as far as sites of this form can.
         """
-        return class_correction(solution).gradient(0.5 * solution.alpha, solution.alpha)
+        return class_gram.class_correction(solution).gradient(0.5 * solution.alpha, solution.alpha)
 
     def leave_one_out(self, problem: Problem, solution: Solution) -> ClassLeaveOneOut:
         """Return the leave-one-out predictions: the cavities are what the other cases say."""
@@ -173,7 +165,9 @@ class StarTap:
         """Return the cavities ``(n, C)`` and ``(n, C, C)`` of a solution, which one that was read from a file lacks."""
         if solution.cavity is not None:
             return solution.cavity
-        return class_cavity(problem, own_sites(class_correction(solution)), solution.alpha)
+        return class_gram.class_cavity(
+            problem, class_gram.own_sites(class_gram.class_correction(solution)), solution.alpha
+        )
 
     def _known_classes(self, problem: Problem, solution: Solution) -> KnownClasses | None:
         """Return what is known beyond the Gaussian posterior.
@@ -200,22 +194,24 @@ class StarTap:
 
     def _first(self, problem: Problem, prior_mean: Array | float) -> ClassSites:
         """Return the sites at the prior."""
-        prior = class_gram(problem).prior
+        prior = class_gram.class_gram(problem).prior
         mean, covariance = np.zeros_like(prior), prior[:, :, None] * np.eye(problem.n_classes)
         found = _sites_at(problem, mean + prior_mean, covariance, FEWEST)
         return ClassSites(found.site, _shift(found.site.precision, mean, covariance, found))
 
     def _finish(self, problem: Problem, state: ClassSites, info: Info, points: int | None) -> Solution:
         alpha, correction = _posterior(problem, state)
-        own = own_sites(correction)
-        mean, covariance = cavity = class_cavity(problem, own, alpha)
+        own = class_gram.own_sites(correction)
+        mean, covariance = cavity = class_gram.class_cavity(problem, own, alpha)
         found = _sites_at(problem, mean, covariance, points)
-        value = float(np.sum(found.log_partition)) - 0.5 * float(np.sum(alpha * class_gram(problem).times(alpha)))
+        value = float(np.sum(found.log_partition)) - 0.5 * float(
+            np.sum(alpha * class_gram.class_gram(problem).times(alpha))
+        )
         value += 0.5 * float(np.einsum("ic,icd,id->", alpha, covariance, alpha))
         value -= 0.5 * correction.log_det + 0.5 * float(np.sum(np.linalg.slogdet(own.remaining)[1]))
         info = replace(info, **problem.matrix.stated)
         solution = Solution(self.name, alpha, correction, Evidence(value, "ep"), cavity, info)
-        require_known_determinant(solution)
+        class_gram.require_known_determinant(solution)
         # by so much would sites, put right one by one, move the means of their cases
         residual = found.gradient - alpha
         moved = np.einsum("icd,id->ic", covariance, residual)
@@ -252,7 +248,7 @@ def cavity_predictions(problem: Problem, cavity: Cavity, points: int | None) -> 
 
 def check_variances(problem: Problem) -> None:
     """Raise a NotPositiveDefiniteError if a latent value has no prior variance."""
-    (certain,) = np.nonzero(np.any(class_gram(problem).prior == 0, axis=1))
+    (certain,) = np.nonzero(np.any(class_gram.class_gram(problem).prior == 0, axis=1))
     if certain.size:
         raise NotPositiveDefiniteError(
             f"method 'tap' for several classes needs latent values with a prior variance, and that of case "
@@ -294,13 +290,13 @@ def _posterior(problem: Problem, state: ClassSites) -> tuple[Array, Any]:
     """Return alpha and R under given sites."""
     if not (np.all(np.isfinite(state.site.numbers)) and np.all(np.isfinite(state.shift))):
         raise NotPositiveDefiniteError("the sites of a state are not finite")
-    correction = class_gram(problem).correction(state.site)
+    correction = class_gram.class_gram(problem).correction(state.site)
     return correction.weights(state.shift), correction
 
 
 def _state_of(problem: Problem, solution: Solution) -> ClassSites:
     """Return the state that gave a solution, to start the next problem from."""
-    correction, latent = class_correction(solution), class_gram(problem).times(solution.alpha)
+    correction, latent = class_gram.class_correction(solution), class_gram.class_gram(problem).times(solution.alpha)
     # b = W (K alpha) + alpha, since alpha = b - W K alpha
     shift = np.einsum("icd,id->ic", correction.site.precision, latent) + solution.alpha
     return ClassSites(site_form(problem.likelihood).of(correction.site), shift)
@@ -311,7 +307,7 @@ def _iterate(
 ) -> tuple[ClassSites, Info]:
     """Iterate from a state to a fixed point, in units in which the tolerance of `Control` is meant."""
     n, n_classes = first.shift.shape
-    scale, form = np.sqrt(np.mean(class_gram(problem).prior, axis=1))[:, None], site_form(problem.likelihood)
+    scale, form = np.sqrt(np.mean(class_gram.class_gram(problem).prior, axis=1))[:, None], site_form(problem.likelihood)
 
     def pack(state: ClassSites) -> Array:
         return np.concatenate([np.arcsinh(scale * state.shift), state.site.pack(scale)], axis=1).ravel()
@@ -324,7 +320,7 @@ def _iterate(
         state = unpack(x)
         precision = state.site.precision
         alpha, correction = _posterior(problem, state)
-        mean, covariance = class_cavity(problem, own_sites(correction), alpha)
+        mean, covariance = class_gram.class_cavity(problem, class_gram.own_sites(correction), alpha)
         found = _sites_at(problem, mean + prior_mean, covariance, points)
         sd = np.sqrt(np.diagonal(covariance, axis1=1, axis2=2))
         residual = np.linalg.norm(sd * (found.gradient - alpha))
@@ -333,7 +329,7 @@ def _iterate(
             # towards alpha = grad log Z by sites of the old precision with the new mean and slope: factors and cavity
             # covariances stay, and nothing costs more than a product of K with C columns
             alpha = correction.weights(_shift(precision, mean, covariance, found))
-            further = cavity_mean(problem, covariance, alpha)
+            further = class_gram.cavity_mean(problem, covariance, alpha)
             nearer = _sites_at(problem, further + prior_mean, covariance, points)
             left = np.linalg.norm(sd * (nearer.gradient - alpha))
             if not left < residual:

@@ -15,16 +15,9 @@ from pytensor.compile.sharedvalue import SharedVariable
 from pytensor.graph.basic import Variable
 
 from bayesgp_mf.inference.solution import Control, check_control
+from bayesgp_mf.inputs import tables
 from bayesgp_mf.inputs.frames import as_pandas, row_labels
 from bayesgp_mf.inputs.labels import encode_targets
-from bayesgp_mf.inputs.tables import (
-    as_inputs,
-    as_offset,
-    as_weights,
-    check_all_same_cases,
-    check_same_features,
-    feature_names,
-)
 from bayesgp_mf.likelihoods import Likelihood, Probit
 from bayesgp_mf.likelihoods.by_case import by_case
 from bayesgp_mf.matrices.blas import one_thread_if_small
@@ -218,12 +211,12 @@ class Marginal:
         """
         binary, features = self.likelihood.is_binary, None
         X, y = as_pandas("X", X), as_pandas("y", y)
-        check_all_same_cases(X=X, y=y, offset=offset, weights=weights)
+        tables.check_all_same_cases(X=X, y=y, offset=offset, weights=weights)
         table, n = X, len(X.get_value() if isinstance(X, SharedVariable) else X)
-        of_cases = by_case(self.likelihood, as_offset(offset, table, n), as_weights(weights, table, n))
+        of_cases = by_case(self.likelihood, tables.as_offset(offset, table, n), tables.as_weights(weights, table, n))
         self._set_operations(of_cases)
         if not isinstance(X, SharedVariable):
-            features, X = feature_names("X", X), as_inputs("X", X, copy=True)
+            features, X = tables.feature_names("X", X), tables.as_inputs("X", X, copy=True)
             model, labels = pm.modelcontext(None), row_labels("X", table)
             if isinstance(dims, str) and dims not in model.coords:
                 model.add_coord(dims, np.arange(n) if labels is None else labels)
@@ -292,8 +285,8 @@ class Marginal:
         X, (alpha, correction) = total.observed.X, total.latent_posterior()
         if not isinstance(X_new, Variable):
             X_new = as_pandas("X_new", X_new)
-            check_same_features(total.observed.features, X_new)
-            X_new = as_inputs("X_new", X_new)
+            tables.check_same_features(total.observed.features, X_new)
+            X_new = tables.as_inputs("X_new", X_new)
         cross = self.cov_func(X, X_new)
         covariance = self.cov_func(X_new) - cross.T @ correction @ cross
         covariance = 0.5 * (covariance + covariance.T) + jitter * pt.eye(covariance.shape[0])

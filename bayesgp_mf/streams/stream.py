@@ -34,20 +34,7 @@ from bayesgp_mf.matrices.blocks import blocks
 from bayesgp_mf.notebook import as_html
 from bayesgp_mf.progress import progress_bar
 from bayesgp_mf.seeds import as_generator
-from bayesgp_mf.streams.arguments import (
-    as_budget,
-    as_classes,
-    as_half_life,
-    as_list,
-    as_new_rows,
-    as_rows,
-    as_table,
-    as_targets,
-    check_choice,
-    check_hyper,
-    check_streamed,
-    in_range,
-)
+from bayesgp_mf.streams import arguments
 from bayesgp_mf.streams.factor import Factor, nothing
 from bayesgp_mf.streams.files import OPTIONS, check_writable, read, state_of, write
 from bayesgp_mf.streams.learning import Learner, LogScore, StreamState, rows_of, values_of
@@ -189,19 +176,19 @@ class Stream:
                 raise ValueError(
                     f"first={first} cases are tuned on, and reservoir={reservoir} are kept: it is too small."
                 )
-        self._classes = as_classes(classes, likelihood)
+        self._classes = arguments.as_classes(classes, likelihood)
         if self._classes is not None:
             likelihood = likelihood.with_classes(self._classes)
-        check_streamed(start, likelihood)
+        arguments.check_streamed(start, likelihood)
         if hyper is not None:
-            check_choice(hyper, start, likelihood)
+            arguments.check_choice(hyper, start, likelihood)
         self._learner = Learner(
             likelihood,
-            as_budget(budget, self._classes),
+            arguments.as_budget(budget, self._classes),
             hyper,
             int(first),
             int(reservoir),
-            as_half_life(forget),
+            arguments.as_half_life(forget),
             int(batch),
             control,
             int(as_generator(random_seed).integers(2**63)),
@@ -280,7 +267,7 @@ class Stream:
     @forget.setter
     @_alone
     def forget(self, value: float | None) -> None:
-        self._learner = replace(self._learner, forget=as_half_life(value))
+        self._learner = replace(self._learner, forget=arguments.as_half_life(value))
 
     @property
     def budget(self) -> int | None:
@@ -290,7 +277,7 @@ class Stream:
     @budget.setter
     @_alone
     def budget(self, value: int | None) -> None:
-        budget = as_budget(value, self._classes)
+        budget = arguments.as_budget(value, self._classes)
         if budget is not None:
             self._state = replace(self._state, factor=self._state.factor.within(budget))
         self._learner = replace(self._learner, budget=budget)
@@ -352,7 +339,7 @@ class Stream:
         path = None if checkpoint is None else as_path("checkpoint", checkpoint)
         if path is not None:
             check_writable(path)
-        X, y = as_table(X, y)
+        X, y = arguments.as_table(X, y)
         check_all_same_cases(X=X, y=y, offset=offset, weights=weights)
         table = X
         features = feature_names("X", X)
@@ -361,18 +348,21 @@ class Stream:
                 f"X has columns {features}, and the first update had {self._features}. Pass X[{self._features}]."
             )
         kernel = self.kernel.with_column_names(features)
-        X = in_range("X", as_inputs("X", with_unread(X, kernel)))
+        X = arguments.in_range("X", as_inputs("X", with_unread(X, kernel)))
         columns = self._state.X.shape[1]
         if self.n_seen and X.shape[1] != columns:
             raise ValueError(f"X must have {columns} columns, as at the first update, got {X.shape[1]}.")
-        given = as_offset(as_list(offset), table, len(X)), as_weights(as_list(weights), table, len(X))
+        given = (
+            as_offset(arguments.as_list(offset), table, len(X)),
+            as_weights(arguments.as_list(weights), table, len(X)),
+        )
         self._learner.likelihood_of(rows_of(np.zeros(len(X)), *given))  # which raises if it has no such things
         warn_of_offset(given[0], self.likelihood)
-        t, classes = as_targets(y, X.shape[0], self.likelihood, self._classes)
+        t, classes = arguments.as_targets(y, X.shape[0], self.likelihood, self._classes)
         rows = rows_of(t, *given)
         former = self._features, self._classes, self._state, self._learner
         if not self.n_seen:
-            as_budget(self.budget, classes)  # which raises if it is too large for these
+            arguments.as_budget(self.budget, classes)  # which raises if it is too large for these
             if classes is not None:
                 self._learner = replace(self._learner, likelihood=self.likelihood.with_classes(classes))
             self._state = replace(self._state, kernel=kernel)
@@ -426,8 +416,8 @@ class Stream:
         if not self.n_seen:
             raise ValueError("nothing was learned yet: call update(X, y) first.")
         state = self._state
-        rows = as_new_rows(X_new, state.X.shape[1])
-        X = in_range("X_new", as_new_inputs(rows, state.X, self._features, state.kernel))
+        rows = arguments.as_new_rows(X_new, state.X.shape[1])
+        X = arguments.in_range("X_new", as_new_inputs(rows, state.X, self._features, state.kernel))
         with one_thread_if_small(state.factor.shift.size):
             each = [ask(predictive(state.factor, state.kernel, X[block])) for block in blocks(X.shape[0])]
         first, second = zip(*each, strict=True)
@@ -449,7 +439,7 @@ class Stream:
         if self.likelihood.is_real:
             raise UndefinedQuantityError("real targets have no class; use latent(X_new).")
         mean, variance = self._query(X_new, values_of(self.likelihood).gaussian)
-        given = as_offset(as_list(offset), as_rows(X_new), len(mean), "X_new")
+        given = as_offset(arguments.as_list(offset), arguments.as_rows(X_new), len(mean), "X_new")
         if given is None and self._state.has_offset:
             raise ValueError(
                 "offset is missing: cases of this stream had offsets. Give one for each row of X_new, "
@@ -492,7 +482,7 @@ class Stream:
         """
         if not self.n_seen:
             raise ValueError("nothing was learned yet: call update(X, y) first.")
-        check_hyper(hyper)
+        arguments.check_hyper(hyper)
         self._state = self._learner.retuned(
             self._state, hyper, priors=priors, bounds=bounds, fixed=fixed, progress=progress
         )
