@@ -23,13 +23,7 @@ from bayesgp_mf.hyper.model import Model
 from bayesgp_mf.hyper.rounds import RECORDS, check_moves
 from bayesgp_mf.hyper.scores import CorrectedScore
 from bayesgp_mf.hyper.target import with_own_priors
-from bayesgp_mf.inference.assembly import (
-    assemble,
-    assemble_inducing,
-    check_inducing,
-    check_shared_kernel,
-    inducing_error,
-)
+from bayesgp_mf.inference import assembly
 from bayesgp_mf.inference.inducing import Inducing
 from bayesgp_mf.inference.solution import Control, check_control
 from bayesgp_mf.inference.solver import Solver, traits_of
@@ -231,7 +225,9 @@ def fit(
     check_flags(progress=progress)
     rng, fixed = as_generator(random_seed), as_names("fixed", fixed)
     if strategy is None:
-        _refuse_options(priors=priors, bounds=bounds, fixed=fixed)
+        for name, value in (("priors", priors), ("bounds", bounds), ("fixed", fixed)):
+            if value:
+                raise ValueError(f"{name} says how hyperparameters are chosen, and hyper=None keeps them. Give hyper.")
     chosen = as_inducing(inducing, X, features, kernel)
     solver = get_method(method, likelihood)
     judge = solver if strategy is None or strategy.method is None else get_method(strategy.method, likelihood)
@@ -241,9 +237,9 @@ def fit(
     with one_thread_if_small(t.shape[0]):
         _check_sample(likelihood, t.shape[0], class_names)
     if chosen is not None:
-        check_shared_kernel(kernel)
-        check_inducing(likelihood, solver)
-        check_inducing(likelihood, judge)
+        assembly.check_shared_kernel(kernel)
+        assembly.check_inducing(likelihood, solver)
+        assembly.check_inducing(likelihood, judge)
         check_moves(chosen, strategy, kernel)
         _check_form(marginals, control)
     control = _check_marginals(marginals, solver, likelihood, control)
@@ -332,7 +328,7 @@ def warn_of_inducing(error: float) -> None:
 def _with_inducing_error(found: Tuned) -> Tuned:
     """Return a fit with what inducing inputs change that were moved apart or left out, and warn if it is much."""
     parts = found.posterior.parts
-    errors = [inducing_error(part.kernel, part.X, part.problem, part.solution, part.method) for part in parts]
+    errors = [assembly.inducing_error(part.kernel, part.X, part.problem, part.solution, part.method) for part in parts]
     if all(error is None for error in errors):
         return found
     warn_of_inducing(max(error or 0.0 for error in errors))
@@ -566,17 +562,10 @@ def _solve(
     """Return the posterior process of a kernel as it is, on inducing inputs if there are some."""
     with np.errstate(over="ignore", invalid="ignore"):  # a kernel that overflows is refused by Problem
         if points is not None:
-            problem = assemble_inducing(kernel, X, t, likelihood, inducing=points)
+            problem = assembly.assemble_inducing(kernel, X, t, likelihood, inducing=points)
         else:
-            problem = assemble(kernel, X, t, likelihood, solver=solver, control=control)
+            problem = assembly.assemble(kernel, X, t, likelihood, solver=solver, control=control)
     return make_process(kernel, X, problem, solver.solve(problem, control), solver)
-
-
-def _refuse_options(**options: object) -> None:
-    """Raise a ValueError if an option is given that does something only where hyperparameters are chosen."""
-    for name, value in options.items():
-        if value:
-            raise ValueError(f"{name} says how hyperparameters are chosen, and hyper=None keeps them. Give hyper.")
 
 
 def _warn_of_weights(target: Target) -> None:

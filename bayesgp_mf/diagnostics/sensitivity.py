@@ -198,7 +198,7 @@ def sensitivity(
                     change = moved.log_evidences - process.log_evidences
                     if component == "prior":
                         change = np.zeros(1) if log_priors is None else (alpha - 1.0) * log_priors.total
-                    here, weights = looked_at(moved), _normalised(change[node])
+                    here, weights = looked_at(moved), softmax(change[node])
                 for name, values in base.items():
                     mean = float(weights @ here[name])
                     sd = float(np.sqrt(weights @ (here[name] - mean) ** 2))
@@ -281,11 +281,6 @@ def _drawn(process: Process, node: NDArray[np.intp], X: Array | None) -> tuple[A
             f.append(part.draw(count, np.random.default_rng([0, k])).f)
             new.append(np.empty((count, 0)) if X is None else part.draw_at(X, count, np.random.default_rng([1, k])))
     return np.concatenate(f), np.concatenate(new)
-
-
-def _normalised(log_weights: Array) -> Array:
-    weights = np.exp(log_weights - np.max(log_weights))
-    return np.asarray(weights / weights.sum())
 
 
 def _checked(alphas: Any) -> tuple[float, float]:

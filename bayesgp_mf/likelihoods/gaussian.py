@@ -9,22 +9,13 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import ndtr
 
-from bayesgp_mf.likelihoods.base import (
-    NOISE,
-    LatentNoise,
-    Likelihood,
-    Powers,
-    Tunable,
-    check_gaussian_variance,
-    each_in_words,
-    of_added_variance,
-)
+from bayesgp_mf.likelihoods import base
 from bayesgp_mf.likelihoods.each_case import as_each, of_each
 from bayesgp_mf.types import Array, Derivs
 
 
 @dataclass(frozen=True, slots=True)
-class Gaussian(Likelihood):
+class Gaussian(base.Likelihood):
     r"""Gaussian likelihood N(t | f, noise_variance) for real targets.
 
     Parameters
@@ -59,10 +50,10 @@ class Gaussian(Likelihood):
     targets: ClassVar[Literal["real"]] = "real"
     forbids: ClassVar[bool] = False
     log_concave: ClassVar[bool] = True
-    tunable: ClassVar[dict[str, Tunable]] = {"noise_variance": NOISE}
+    tunable: ClassVar[dict[str, base.Tunable]] = {"noise_variance": base.NOISE}
 
     def __repr__(self) -> str:
-        return f"Gaussian(noise_variance={each_in_words(self.noise_variance)})"
+        return f"Gaussian(noise_variance={base.each_in_words(self.noise_variance)})"
 
     def __post_init__(self) -> None:
         noise_variance = as_each(
@@ -88,9 +79,9 @@ class Gaussian(Likelihood):
         return Gaussian(float(np.mean(self._known)))
 
     @property
-    def latent_noise(self) -> LatentNoise:
+    def latent_noise(self) -> base.LatentNoise:
         """The target is the latent value with this noise."""
-        return LatentNoise(self._known)
+        return base.LatentNoise(self._known)
 
     @property
     def parameters(self) -> dict[str, float]:
@@ -101,14 +92,14 @@ class Gaussian(Likelihood):
         """Return the derivative of `log_partition` in the noise variance, which adds to that of the Gaussian."""
         derivs = self.log_partition(t, mean, variance)
         nothing = np.zeros_like(derivs.d2)
-        return of_added_variance(derivs, nothing, nothing)
+        return base.of_added_variance(derivs, nothing, nothing)
 
-    def powers(self, weights: Array) -> Powers:
+    def powers(self, weights: Array) -> base.Powers:
         """Return powers as a Gaussian with the noise variances over the weights, and the logs of the constants."""
         noise = self._noise(weights)
         constant = np.log(2.0 * np.pi * noise)
         form = Gaussian(noise / weights)
-        return Powers(form, 0.5 * (constant - np.log(weights) - weights * constant), _Slopes(form, noise, weights))
+        return base.Powers(form, 0.5 * (constant - np.log(weights) - weights * constant), _Slopes(form, noise, weights))
 
     def log_prob(self, t: Array, f: Array) -> Derivs:
         """Return log N(t | f, noise_variance), and its derivatives in f."""
@@ -116,7 +107,7 @@ class Gaussian(Likelihood):
 
     def log_partition(self, t: Array, mean: Array, variance: Array) -> Derivs:
         """Return log N(t | mean, variance + noise_variance), and its derivatives in mean."""
-        check_gaussian_variance(variance)
+        base.check_gaussian_variance(variance)
         residual = t - mean
         total_variance = variance + self._noise(residual)
         value = -0.5 * (np.log(2.0 * np.pi * total_variance) + residual**2 / total_variance)

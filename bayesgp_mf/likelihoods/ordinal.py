@@ -11,12 +11,7 @@ from numpy.polynomial.legendre import leggauss
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import ndtr
 
-from bayesgp_mf.likelihoods.base import (
-    Likelihood,
-    check_gaussian_variance,
-    check_variance,
-    of_added_variance,
-)
+from bayesgp_mf.likelihoods import base
 from bayesgp_mf.likelihoods.moments import from_moments
 from bayesgp_mf.matrices.blocks import blocks
 from bayesgp_mf.types import Array, Derivs
@@ -31,7 +26,7 @@ _LOG_ROOT_OF_TWO_PI = 0.5 * math.log(2.0 * math.pi)
 
 
 @dataclass(frozen=True, slots=True)
-class Ordinal(Likelihood):
+class Ordinal(base.Likelihood):
     r"""Ordinal likelihood: the level is the interval between two cuts in which the latent value plus noise falls.
 
     .. math:: p(t = k|f) = \Phi\!\left(\frac{c_{k+1} - f}{\sqrt v}\right) - \Phi\!\left(\frac{c_k - f}{\sqrt v}\right)
@@ -86,7 +81,7 @@ class Ordinal(Likelihood):
         if cuts.ndim != 1 or not cuts.size or not np.all(np.isfinite(cuts)) or np.any(np.diff(cuts) <= 0):
             raise ValueError(f"{expected}, such as [-1.0, 0.0, 1.0]; got {cuts.tolist()!r:.80}. Sort them, once each.")
         object.__setattr__(self, "cuts", tuple(cuts.tolist()))
-        noise_variance = check_variance("noise_variance", self.noise_variance, zero_allowed=False)
+        noise_variance = base.check_variance("noise_variance", self.noise_variance, zero_allowed=False)
         object.__setattr__(self, "noise_variance", noise_variance)
 
     @property
@@ -118,7 +113,7 @@ class Ordinal(Likelihood):
         derivs = self.log_partition(t, mean, variance)
         third, fourth = self.higher_derivatives(t, mean, variance, derivs)
         if name == "noise_variance":
-            return of_added_variance(derivs, third, fourth)
+            return base.of_added_variance(derivs, third, fourth)
         gap, level = int(name.removeprefix("gap")), np.asarray(t)
         scale = np.sqrt(self.noise_variance + variance)
         z = (self._bounds[gap + 1] - mean) / scale
@@ -189,7 +184,7 @@ class Ordinal(Likelihood):
 
     def _piece(self, t: Array, mean: Array, variance: Array) -> _Piece:
         """Return the piece of a normal distribution that lies between the cuts of each target."""
-        check_gaussian_variance(variance)
+        base.check_gaussian_variance(variance)
         t, mean, variance = np.broadcast_arrays(t, np.asarray(mean, dtype=np.float64), variance)
         level, scale = t.astype(np.intp), np.sqrt(self.noise_variance + variance)
         below, above = self._bounds[level], self._bounds[level + 1]

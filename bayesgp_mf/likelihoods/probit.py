@@ -11,18 +11,7 @@ from numpy.typing import NDArray
 from scipy.special import erfcx, expit, log_ndtr, ndtr, ndtri_exp
 
 from bayesgp_mf.errors import UndefinedQuantityError
-from bayesgp_mf.likelihoods.base import (
-    FLIP,
-    NOISE,
-    LatentNoise,
-    Likelihood,
-    Powers,
-    Tunable,
-    check_flip,
-    check_gaussian_variance,
-    check_variance,
-    of_added_variance,
-)
+from bayesgp_mf.likelihoods import base
 from bayesgp_mf.likelihoods.moments import from_moments
 from bayesgp_mf.types import Array, Derivs
 
@@ -57,7 +46,7 @@ def hazard(z: Array) -> tuple[Array, Array]:
 
 
 @dataclass(frozen=True, slots=True)
-class Probit(Likelihood):
+class Probit(base.Likelihood):
     r"""Probit likelihood with Gaussian latent noise and label noise.
 
     .. math:: p(t|f) = \kappa + (1 - 2\kappa)\, \Phi\!\left(t f / \sqrt{v}\right)
@@ -90,12 +79,15 @@ class Probit(Likelihood):
     allows_noise: ClassVar[str] = "Probit(noise_variance=...), Step(flip=...)"
     targets: ClassVar[Literal["binary"]] = "binary"
     # beside the variance of the kernel that of the noise is no more than a unit
-    tunable: ClassVar[dict[str, Tunable]] = {"noise_variance": NOISE._replace(by_default=False), "flip": FLIP}
+    tunable: ClassVar[dict[str, base.Tunable]] = {
+        "noise_variance": base.NOISE._replace(by_default=False),
+        "flip": base.FLIP,
+    }
 
     def __post_init__(self) -> None:
-        noise_variance = check_variance("noise_variance", self.noise_variance, zero_allowed=True)
+        noise_variance = base.check_variance("noise_variance", self.noise_variance, zero_allowed=True)
         object.__setattr__(self, "noise_variance", noise_variance)
-        object.__setattr__(self, "flip", check_flip(self.flip))
+        object.__setattr__(self, "flip", base.check_flip(self.flip))
 
     @property
     def forbids(self) -> bool:
@@ -113,9 +105,9 @@ class Probit(Likelihood):
         return self.noise_variance == 0.0
 
     @property
-    def latent_noise(self) -> LatentNoise:
+    def latent_noise(self) -> base.LatentNoise:
         """The label is the sign of the latent value with this noise."""
-        return LatentNoise(self.noise_variance, self.flip)
+        return base.LatentNoise(self.noise_variance, self.flip)
 
     def parameter_derivative(self, name: str, t: Array, mean: Array, variance: Array) -> Derivs:
         r"""Return the derivative of `log_partition` in a parameter, and its two derivatives in mean.
@@ -130,7 +122,7 @@ class Probit(Likelihood):
         """
         derivs = self.log_partition(t, mean, variance)
         if name == "noise_variance":
-            return of_added_variance(derivs, *self.higher_derivatives(t, mean, variance, derivs))
+            return base.of_added_variance(derivs, *self.higher_derivatives(t, mean, variance, derivs))
         total_variance = np.asarray(variance + self.noise_variance)
         certain = total_variance == 0
         with np.errstate(divide="ignore", invalid="ignore"):
@@ -139,7 +131,7 @@ class Probit(Likelihood):
         both = 2.0 / (1.0 - 2.0 * self.flip) + q
         return Derivs(q, -both * derivs.d1, both * (derivs.d1**2 - derivs.d2))
 
-    def powers(self, weights: Array) -> Powers | None:
+    def powers(self, weights: Array) -> base.Powers | None:
         """Return the powers of a step with flips as one with others, where all are the same; None of a probit."""
         weight = float(weights[0])
         if (
@@ -149,7 +141,7 @@ class Probit(Likelihood):
         ):
             return None
         flipped, right = self.flip**weight, (1.0 - self.flip) ** weight
-        return Powers(Probit(0.0, float(flipped / (flipped + right))), float(np.log(flipped + right)))
+        return base.Powers(Probit(0.0, float(flipped / (flipped + right))), float(np.log(flipped + right)))
 
     def log_prob(self, t: Array, f: Array) -> Derivs:
         """Return log p(t|f), and its derivatives in f; ``t`` and ``f`` broadcast.
@@ -170,7 +162,7 @@ class Probit(Likelihood):
             d_2 = -\frac{\rho (\rho + z)}{\lambda + v},\quad
             \rho = \frac{(1 - 2\kappa)\phi(z)}{Z}.
         """
-        check_gaussian_variance(variance)
+        base.check_gaussian_variance(variance)
         total_variance = variance + self.noise_variance
         certain = np.asarray(total_variance == 0)
         if certain.any():
@@ -279,7 +271,7 @@ class Probit(Likelihood):
 
     def predict_proba(self, mean: Array, variance: Array) -> Array:
         """Return P(t = +1) when f ~ N(mean, variance) (2000, eq. 12); elementwise."""
-        check_gaussian_variance(variance)
+        base.check_gaussian_variance(variance)
         total_variance = variance + self.noise_variance
         certain = np.asarray(total_variance == 0)
         right = ndtr(mean / np.sqrt(np.where(certain, 1.0, total_variance)))

@@ -10,13 +10,8 @@ from numpy.typing import NDArray
 from scipy.special import log_softmax, softmax
 
 from bayesgp_mf.errors import UndefinedQuantityError
+from bayesgp_mf.likelihoods import softmax_integral
 from bayesgp_mf.likelihoods.base import ClassLikelihood, check_largest
-from bayesgp_mf.likelihoods.softmax_integral import (
-    class_predictions,
-    class_probabilities,
-    contrast_basis,
-    log_class_density,
-)
 from bayesgp_mf.likelihoods.softmax_tilted import (
     check_number_of_classes,
     log_partition,
@@ -105,7 +100,7 @@ class Softmax(ClassLikelihood):
 
         ``mean (m, C)``, ``covariance (m, C, C)``; `softmax_integral.log_class_density` says more.
         """
-        return log_class_density(t, mean, covariance)
+        return softmax_integral.log_class_density(t, mean, covariance)
 
     def star_points(self, n_classes: int) -> int:
         """Return the nodes for each variable of an integral but the last; ValueError for too many classes."""
@@ -120,17 +115,17 @@ class Softmax(ClassLikelihood):
         self, t: Array, mean: Array, covariance: Array, points: int | None = None
     ) -> tuple[Array, Array]:
         """Return the log densities ``(n,)`` of targets and the probabilities ``(n, C)`` there, by the sites' nodes."""
-        basis = contrast_basis(mean.shape[1])
+        basis = softmax_integral.contrast_basis(mean.shape[1])
         own = log_partition(t, mean @ basis, basis.T @ covariance @ basis, points)
         return own, tilted_probabilities(mean, covariance, points)
 
     def predict_proba(self, mean: Array, covariance: Array) -> Array:
         """Return E p(t=c|f) ``(m, C)`` for f ~ N(mean, covariance), ``mean (m, C)``, ``covariance (m, C, C)``."""
-        return class_probabilities(mean, covariance)
+        return softmax_integral.class_probabilities(mean, covariance)
 
     def predictions(self, t: Array, mean: Array, covariance: Array) -> tuple[Array, Array]:
         """Return the value of `log_partition` ``(m,)``, without derivatives, and `predict_proba` ``(m, C)``."""
-        return class_predictions(t, mean, covariance)
+        return softmax_integral.class_predictions(t, mean, covariance)
 
     def sample(self, f: Array, rng: np.random.Generator) -> Array:
         """Draw a class, 0 to C - 1, for each vector of latent values ``f (..., C)``."""
@@ -215,7 +210,7 @@ class WeightedSoftmax(Softmax):
 
     def predictions(self, t: Array, mean: Array, covariance: Array) -> tuple[Array, Array]:
         """Return w times the log density of one label ``(m,)``, and `predict_proba` ``(m, C)``."""
-        log_density, probability = class_predictions(t, mean, covariance)
+        log_density, probability = softmax_integral.class_predictions(t, mean, covariance)
         return self.weights * log_density, probability
 
     def to_dict(self) -> dict[str, Any]:

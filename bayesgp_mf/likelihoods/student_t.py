@@ -9,14 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import digamma, expit
 
-from bayesgp_mf.likelihoods.base import (
-    NOISE,
-    Likelihood,
-    Powers,
-    Tunable,
-    check_gaussian_variance,
-    check_number,
-)
+from bayesgp_mf.likelihoods import base
 from bayesgp_mf.likelihoods.below import student_t_below
 from bayesgp_mf.likelihoods.counts import log_rising, log_rising_slope, log_root_factorial, odds_beyond_log
 from bayesgp_mf.likelihoods.moments import average, by_more_points, from_moments, halves_agree, midpoints
@@ -32,7 +25,7 @@ _LARGEST_NOISE = 600.0  # log of the largest noise that is asked for: far more t
 
 
 @dataclass(frozen=True, slots=True)
-class StudentT(Likelihood):
+class StudentT(base.Likelihood):
     r"""Student's t likelihood of real targets, for measurements with outliers.
 
     .. math::
@@ -85,9 +78,9 @@ class StudentT(Likelihood):
     forbids: ClassVar[bool] = False
     log_concave: ClassVar[bool] = False
     # how heavy the tails are, few cases say: the degrees of freedom are tuned where something is said of them
-    tunable: ClassVar[dict[str, Tunable]] = {
-        "scale": NOISE,
-        "df": Tunable(
+    tunable: ClassVar[dict[str, base.Tunable]] = {
+        "scale": base.NOISE,
+        "df": base.Tunable(
             by_default=False,
             at_lower="the tails are as heavy as they may be",
             at_upper="no target is an outlier, and likelihoods.Gaussian does as well",
@@ -95,13 +88,13 @@ class StudentT(Likelihood):
     }
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "scale", check_number("scale", self.scale))
+        object.__setattr__(self, "scale", base.check_number("scale", self.scale))
         if not SMALLEST_SCALE <= self.scale <= 1.0 / SMALLEST_SCALE:
             raise ValueError(
                 f"scale must be between {SMALLEST_SCALE:g} and {1.0 / SMALLEST_SCALE:g}, so that its square is a "
                 f"number, got {self.scale!r}. Measure in another unit."
             )
-        object.__setattr__(self, "df", check_number("df", self.df))
+        object.__setattr__(self, "df", base.check_number("df", self.df))
 
     def parameter_derivative(self, name: str, t: Array, mean: Array, variance: Array) -> Derivs:
         r"""Return the derivative of `log_partition` in a parameter, and its two derivatives in mean.
@@ -133,7 +126,7 @@ class StudentT(Likelihood):
         value, d1, d2 = found.reshape(3, *mean.shape)
         return Derivs(value, d1, d2)
 
-    def powers(self, weights: Array) -> Powers | None:
+    def powers(self, weights: Array) -> base.Powers | None:
         """Return powers as a Student t with other degrees of freedom and another scale, where all are the same.
 
         None where they fall off too slowly to be one.
@@ -144,7 +137,7 @@ class StudentT(Likelihood):
             return None
         other = StudentT(self.scale * float(np.sqrt(self.df / df)), df)
         constant = weight * self._constant() - other._constant()
-        return Powers(other, float(constant), _Slopes(self, other, weight))
+        return base.Powers(other, float(constant), _Slopes(self, other, weight))
 
     def log_prob(self, t: Array, f: Array) -> Derivs:
         """Return log p(t|f) in nats, and its derivatives in f; ``t`` and ``f`` broadcast."""
@@ -228,7 +221,7 @@ class StudentT(Likelihood):
 
     def _derivatives(self, t: Array, mean: Array, variance: Array, order: int) -> tuple[Array, Array]:
         """Return log Z and its derivatives ``(order, ...)`` in the mean."""
-        check_gaussian_variance(variance)
+        base.check_gaussian_variance(variance)
         t, mean, variance = np.broadcast_arrays(*(np.asarray(a, dtype=np.float64) for a in (t, mean, variance)))
         value, found = np.empty(mean.size), np.empty((order, mean.size))
         (certain,) = np.nonzero(variance.ravel() == 0)

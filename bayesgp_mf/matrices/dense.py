@@ -9,14 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bayesgp_mf.errors import NotPositiveDefiniteError
+from bayesgp_mf.matrices import factors
 from bayesgp_mf.matrices.corrections import Sites
-from bayesgp_mf.matrices.factors import (
-    cholesky,
-    pivoted_root,
-    psd_root,
-    times,
-    triangular_inverse,
-)
 from bayesgp_mf.matrices.inducing import InducingGram, from_columns
 from bayesgp_mf.matrices.low_rank import LowRankGram
 from bayesgp_mf.matrices.matrix import Matrix
@@ -55,7 +49,7 @@ class DenseGram(Matrix):
         return self.entries.diagonal(axis1=-2, axis2=-1)
 
     def __matmul__(self, vector: Array) -> Array:
-        return times(self.entries, vector)
+        return factors.times(self.entries, vector)
 
     def some_of_product(self, which: NDArray[np.intp], vector: Array) -> Array:
         """Return the entries with the given numbers ``(k,)`` of K v."""
@@ -72,13 +66,13 @@ class DenseGram(Matrix):
     @property
     def root(self) -> Array:
         """A ``(n, r)`` with K = A A'."""
-        return psd_root(self.entries)
+        return factors.psd_root(self.entries)
 
     def in_root_form(self) -> LowRankGram:
         """Return the same on a root, of correlations: no small variance beside larger ones is taken for rounding."""
         sd = np.sqrt(self.diagonal())
         unit = np.where(sd > 0, sd, 1.0)
-        root, pivots = pivoted_root(self.entries / unit[:, None] / unit, -1.0)
+        root, pivots = factors.pivoted_root(self.entries / unit[:, None] / unit, -1.0)
         if not pivots.size:  # all zero: LAPACK takes no triangle without rows
             root, pivots = np.zeros((sd.size, 1)), np.zeros(1, dtype=np.intp)
         return LowRankGram(root * sd[:, None], pivots, 0.0)
@@ -109,7 +103,7 @@ class DenseGram(Matrix):
         """Return y ``(n,)`` with (diag(own) + S K S) y = right, for S = diag(root)."""
         matrix = root[:, None] * self.entries * root
         matrix.ravel()[:: right.size + 1] += own
-        half_inverse = triangular_inverse(cholesky(matrix))
+        half_inverse = factors.triangular_inverse(factors.cholesky(matrix))
         return np.asarray(half_inverse.T @ (half_inverse @ right))
 
 

@@ -82,11 +82,6 @@ class NewCases(NamedTuple):
     p: Array
 
 
-def asks_for_covariance(problem: Problem, solution: Solution) -> bool:
-    """Tell whether `probability_shift` is measured, and by the covariance of all cases."""
-    return problem.likelihood.is_binary and is_measured(problem, solution)
-
-
 def is_measured(problem: Problem, solution: Solution) -> bool:
     """Tell whether corrections are known to be better than the solution, and take no more than a part of its time."""
     likelihood = problem.likelihood

@@ -34,7 +34,6 @@ from bayesgp_mf.processes.probed import (
     LOOKED_AT,
     PROBES,
     NewCases,
-    asks_for_covariance,
     is_measured,
     probability_shift,
     shift_at,
@@ -266,7 +265,9 @@ class Posterior(Part):
         The second is not measured where the equations were not solved.
         """
         is_solved, covariance = self.solution.info.status is Status.CONVERGED, None
-        if is_solved and asks_for_covariance(self.problem, self.solution):  # both ask for it, and it is large
+        if (
+            is_solved and self.problem.likelihood.is_binary and is_measured(self.problem, self.solution)
+        ):  # both ask for it, and it is large
             covariance = self.solution.sites.posterior_covariance()
         known = second_order(self.problem, self.solution, covariance)
         return known, self._shift(covariance) if is_solved and known is not None else None

@@ -300,8 +300,12 @@ def _reference(
     if not model.likelihood.forbids:  # it takes two values, of which nothing can be learnt about leaving cases out
         groups["log_likelihood"] = xr.Dataset({"y": layout.variable("y", drawn["log_likelihood"], SAMPLE_DIMS)})
     if not joint.p:
-        known = joint.log_evidence(x, rng) if not model.likelihood.forbids else _of_signs(joint)
-        groups["fit"] = xr.Dataset(dict(zip(("log_evidence", "log_evidence_se"), known, strict=True)))
+        if model.likelihood.forbids:  # a step, of which the evidence is the probability of the signs
+            signs = log_orthant_probability(joint.model.kernel.gram(joint.X), joint.t)
+            value, error = signs.value, signs.standard_error
+        else:
+            value, error = joint.log_evidence(x, rng)
+        groups["fit"] = xr.Dataset({"log_evidence": value, "log_evidence_se": error})
     if new is not None:
         at_new = replace(layout, n=new.sizes["obs_id"], labels=new["obs_id"].values)
         groups["predictions"] = xr.Dataset({"p": at_new.variable("p", drawn["p"], SAMPLE_DIMS)})
@@ -318,9 +322,3 @@ def _probability(likelihood: Likelihood, new: xr.Dataset, u: Array, weights: lis
         return of_new.predict_proba(mean.T, variance.T[..., None] * np.eye(len(mean)))
     levels = of_new.level_probabilities(mean[0], variance[0])
     return of_new.predict_proba(mean[0], variance[0]) if levels is None else levels
-
-
-def _of_signs(joint: Joint) -> tuple[float, float]:
-    """Return the log evidence of a step, and its standard error."""
-    found = log_orthant_probability(joint.model.kernel.gram(joint.X), joint.t)
-    return found.value, found.standard_error

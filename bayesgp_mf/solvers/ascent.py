@@ -25,14 +25,7 @@ from bayesgp_mf.inference.problem import Problem
 from bayesgp_mf.inference.solution import Control, Info
 from bayesgp_mf.matrices.corrections import Sites
 from bayesgp_mf.progress import progress_bar
-from bayesgp_mf.solvers.accuracy import (
-    EPS,
-    Gap,
-    coarseness,
-    in_deviations,
-    most_rounding_of_weights,
-    refined,
-)
+from bayesgp_mf.solvers import accuracy
 from bayesgp_mf.types import Array, Derivs
 
 SMALLEST_FRACTION = 2.0**-40
@@ -204,7 +197,7 @@ def find_mode(hill: Hill, zero: ModeState, control: Control, start: Array | None
 
 
 def _climb(hill: Hill, state: ModeState, control: Control) -> tuple[ModeState, Info]:
-    steps, coarser = 0, coarseness(control.tolerance)
+    steps, coarser = 0, accuracy.coarseness(control.tolerance)
     settled, drift = _SETTLED * coarser, _DRIFT * coarser
 
     def moved(before: Derivs, after: Derivs) -> float:
@@ -279,20 +272,20 @@ def refined_mode(problem: Problem, hill: Hill, first: ModeState, info: Info) -> 
         variance = np.minimum(matrix.diagonal(), 1.0 / np.abs(precision))
     residual = first.derivs.d1 - first.alpha
     own = variance * np.abs(residual)
-    is_easy = bool((precision >= 0).all()) and in_deviations(own, np.sqrt(variance)) <= NEGLIGIBLE
+    is_easy = bool((precision >= 0).all()) and accuracy.in_deviations(own, np.sqrt(variance)) <= NEGLIGIBLE
     # a likelihood may be far narrower than the posterior: latent values are known, too
     is_easy = is_easy and bool((own <= NEGLIGIBLE * np.abs(first.latent)).all())
-    if not (is_easy and most_rounding_of_weights(matrix, first) <= NEGLIGIBLE):
+    if not (is_easy and accuracy.most_rounding_of_weights(matrix, first) <= NEGLIGIBLE):
         # ... and what they are; of one that is lost in rounding, no more is known than that
-        variance = np.maximum(correction.covariance_diagonal(), EPS * variance)
+        variance = np.maximum(correction.covariance_diagonal(), accuracy.EPS * variance)
 
-    def gap(here: ModeState) -> Gap:
+    def gap(here: ModeState) -> accuracy.Gap:
         residual = here.derivs.d1 - here.alpha
-        return Gap(variance * residual, residual)
+        return accuracy.Gap(variance * residual, residual)
 
     def moved(here: ModeState, weights: Array) -> ModeState:
         return state_at(hill, weights, here.correction)
 
-    best, error = refined(matrix, first, gap, moved, np.sqrt(variance), info, NEGLIGIBLE)
+    best, error = accuracy.refined(matrix, first, gap, moved, np.sqrt(variance), info, NEGLIGIBLE)
     residual = best.derivs.d1 - best.alpha
     return best, error, (np.zeros_like(residual) if is_easy else matrix @ correction.weights(residual))

@@ -38,24 +38,7 @@ from bayesgp_mf.inference.solver import GramGradient, Traits
 from bayesgp_mf.likelihoods import Likelihood
 from bayesgp_mf.likelihoods.cumulants import higher_derivatives
 from bayesgp_mf.matrices.corrections import Sites
-from bayesgp_mf.solvers.accuracy import (
-    NO_FACTOR,
-    assessed,
-    coarseness,
-    log_evidence,
-    require_accurate,
-    rounding_decides,
-)
-from bayesgp_mf.solvers.ascent import (
-    Hill,
-    ModeState,
-    find_mode,
-    log_det_change,
-    newton,
-    psi,
-    refined_mode,
-    state_at,
-)
+from bayesgp_mf.solvers import accuracy, ascent
 from bayesgp_mf.solvers.driver import require_solved
 from bayesgp_mf.solvers.loo_gradient import loo_gradient, pull_back_nothing
 from bayesgp_mf.solvers.sites import linear_response
@@ -107,7 +90,7 @@ class Laplace:
             check=_check_curvature,
         )
 
-    def init(self, problem: Problem) -> ModeState:
+    def init(self, problem: Problem) -> ascent.ModeState:
         """Return the mode before any data: zero.
 
         Raises
@@ -115,7 +98,7 @@ class Laplace:
         UndefinedQuantityError
             If the likelihood has no curvature, so that there is no Laplace approximation, or no derivative at zero.
         """
-        state = state_at(self.hill(problem), np.zeros(problem.latent_shape))
+        state = ascent.state_at(self.hill(problem), np.zeros(problem.latent_shape))
         if not np.all(np.isfinite(state.derivs.d1)):
             raise UndefinedQuantityError(
                 f"method 'laplace' starts at f = 0, where {problem.likelihood.display_name} has no derivative: the "
@@ -123,16 +106,16 @@ class Laplace:
             )
         return state
 
-    def hill(self, problem: Problem) -> Hill:
+    def hill(self, problem: Problem) -> ascent.Hill:
         """Return the log posterior, to be climbed; UndefinedQuantityError if the likelihood has no curvature."""
         _check_curvature(problem.likelihood)
         return _Hill(problem)
 
-    def step(self, problem: Problem, state: ModeState) -> ModeState:
+    def step(self, problem: Problem, state: ascent.ModeState) -> ascent.ModeState:
         """Return the state after one Newton step, shortened until Psi rises; the same state if it cannot."""
-        return newton(self.hill(problem), state) or state
+        return ascent.newton(self.hill(problem), state) or state
 
-    def finish(self, problem: Problem, state: ModeState, info: Info) -> Solution:
+    def finish(self, problem: Problem, state: ascent.ModeState, info: Info) -> Solution:
         r"""Return the solution at a state: weights, correction and the evidence.
 
         The log evidence (Barber & Williams, eq. 10) is
@@ -145,19 +128,19 @@ class Laplace:
             If K^-1 + W is not positive definite: the state is no summit of the posterior.
         """
         hill, same = _Hill(problem), SAME_SITES * problem.n
-        mode = state_at(hill, state.alpha, state.correction)
+        mode = ascent.state_at(hill, state.alpha, state.correction)
         if mode.correction is None:
             mode = mode._replace(correction=problem.matrix.sites(hill.precision_at(mode.derivs)))
         for _ in range(ROUNDS):  # more than one where better weights have other sites
             precision_at = hill.precision_at(mode.derivs)
-            if log_det_change(hill, mode.correction.site_precision, precision_at) > same:
+            if ascent.log_det_change(hill, mode.correction.site_precision, precision_at) > same:
                 mode = mode._replace(correction=problem.matrix.sites(precision_at))
             log_det = self._log_det(problem, mode.correction)
-            mode, mean_error, left = refined_mode(problem, hill, mode, info)
-            moved = log_det_change(hill, mode.correction.site_precision, hill.precision_at(mode.derivs))
+            mode, mean_error, left = ascent.refined_mode(problem, hill, mode, info)
+            moved = ascent.log_det_change(hill, mode.correction.site_precision, hill.precision_at(mode.derivs))
             if moved <= same:
                 break
-        value = psi(mode) - 0.5 * log_det
+        value = ascent.psi(mode) - 0.5 * log_det
         info = replace(info, **problem.matrix.stated)
         # a posterior that is Gaussian is the Gaussian at its mode
         is_exact = problem.likelihood.known_sites(problem.t, 0.0) is not None
@@ -166,21 +149,21 @@ class Laplace:
         if info.status is Status.CONVERGED and (np.any(left) or moved > same):
             self._require_stationary(problem, solution, _left_of_evidence(hill, mode, left, moved))
         precision = mode.correction.site_precision  # R has no larger trace
-        return assessed(
+        return accuracy.assessed(
             solution,
             problem.matrix,
             mean_error,
             precision,
             partial(self.gram_gradient, problem),
-            lambda: log_evidence(problem, mode.alpha, precision, np.zeros(problem.n)),
+            lambda: accuracy.log_evidence(problem, mode.alpha, precision, np.zeros(problem.n)),
         )
 
     def _require_stationary(self, problem: Problem, solution: Solution, error: float) -> None:
         """Raise if a log evidence has an error in nats that is felt, unless rounding of K does as much to it."""
-        if error <= EVIDENCE_ERROR * coarseness(solution.info.residual):
+        if error <= EVIDENCE_ERROR * accuracy.coarseness(solution.info.residual):
             return
         if not error <= ROUNDINGS * problem.matrix.rounding(self.gram_gradient(problem, solution)):
-            raise rounding_decides(
+            raise accuracy.rounding_decides(
                 self.name, f"with the digits of the mode it moves the log evidence by {error:.1g} nats"
             )
 
@@ -190,7 +173,7 @@ class Laplace:
         except NotPositiveDefiniteError as error:
             upwards = int(np.sum(correction.site_precision < 0))
             if upwards == 0:
-                raise rounding_decides(self.name, NO_FACTOR) from error
+                raise accuracy.rounding_decides(self.name, accuracy.NO_FACTOR) from error
             raise NotPositiveDefiniteError(
                 f"laplace: the posterior precision K^-1 + W is not positive definite where the iteration ended, since "
                 f"{problem.likelihood.display_name} is not log-concave there ({upwards} of {problem.n} cases curve "
@@ -237,9 +220,9 @@ class Laplace:
         zero = self.init(problem)
         if start is not None:
             start.check_start(*zero.alpha.shape)
-        state, info = find_mode(self.hill(problem), zero, control, None if start is None else start.alpha)
+        state, info = ascent.find_mode(self.hill(problem), zero, control, None if start is None else start.alpha)
         require_solved(self.name, problem, info, control)
-        return require_accurate(self.finish(problem, state, info))
+        return accuracy.require_accurate(self.finish(problem, state, info))
 
     def gram_gradient(self, problem: Problem, solution: Solution) -> GramGradient:
         r"""Return the derivative ``(n, n)`` of the log evidence with respect to the Gram matrix.
@@ -303,7 +286,7 @@ class _Hill(NamedTuple):
         try:
             return correction.weights(residual), correction
         except NotPositiveDefiniteError as error:
-            raise rounding_decides(laplace.name, NO_FACTOR) from error
+            raise accuracy.rounding_decides(laplace.name, accuracy.NO_FACTOR) from error
 
 
 def _check_curvature(likelihood: Likelihood) -> None:
@@ -315,7 +298,7 @@ def _check_curvature(likelihood: Likelihood) -> None:
         )
 
 
-def _left_of_evidence(hill: _Hill, mode: ModeState, left: Array, moved: float) -> float:
+def _left_of_evidence(hill: _Hill, mode: ascent.ModeState, left: Array, moved: float) -> float:
     """Return by how much, in nats, what Newton's step would still change the latent values by is felt in the evidence.
 
     It is not stationary at the mode, but moves with W, whose log determinant changes with the posterior variances.

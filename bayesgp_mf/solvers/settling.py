@@ -12,16 +12,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from bayesgp_mf.solvers.queries import (
-    Base,
-    Gaussians,
-    Query,
-    Question,
-    ask_cumulants,
-    ask_partition,
-    cube,
-    log_site,
-)
+from bayesgp_mf.solvers import queries
 from bayesgp_mf.types import Array
 
 NEAR = 1.0
@@ -72,7 +63,7 @@ class Response(abc.ABC):
     most_steps: ClassVar[int]
     """Steps after which those that are not are given up."""
 
-    def __init__(self, base: Base, query: Query, which: NDArray[np.intp]) -> None:
+    def __init__(self, base: queries.Base, query: queries.Query, which: NDArray[np.intp]) -> None:
         self._base, self._query, self._which = base, query, which
         self._comes_in = query.label is not None
         """Whether one site more answers: that of the case that comes in, or is left out."""
@@ -90,17 +81,17 @@ class Response(abc.ABC):
         self._is_right = np.ones(self._count, dtype=bool)
 
     @abc.abstractmethod
-    def after(self, some: NDArray[np.intp], precision: Array, shift: Array) -> Gaussians:
+    def after(self, some: NDArray[np.intp], precision: Array, shift: Array) -> queries.Gaussians:
         """Return the posteriors of some questions under sites ``(b, k)``."""
 
     @abc.abstractmethod
     def direction(
-        self, now: Gaussians, some: NDArray[np.intp], derivs: Array, plain: tuple[Array, Array]
+        self, now: queries.Gaussians, some: NDArray[np.intp], derivs: Array, plain: tuple[Array, Array]
     ) -> tuple[Array, Array]:
         """Return a better step than the plain one, of some of the Gaussians."""
 
     @abc.abstractmethod
-    def keep(self, now: Gaussians, numbers: NDArray[np.intp], some: NDArray[np.bool_], skewness: Array) -> None:
+    def keep(self, now: queries.Gaussians, numbers: NDArray[np.intp], some: NDArray[np.bool_], skewness: Array) -> None:
         """Keep the third order of some of the Gaussians, of which the skewness is given, under these numbers."""
 
     def answers(self) -> Answers:
@@ -129,7 +120,7 @@ class Response(abc.ABC):
         """Return what cases that do not answer add ``(B,)``: by their own terms, and by pairs with those that do."""
         return np.zeros(self._count), np.zeros(self._count)
 
-    def evaluate(self, some: NDArray[np.intp], mean: Array, variance: Array, ask: Question) -> Array:
+    def evaluate(self, some: NDArray[np.intp], mean: Array, variance: Array, ask: queries.Question) -> Array:
         """Ask the likelihood of the cases of some questions, of cavities ``(b, k)``: ``(..., b, k)``."""
         which, k = self._which[some], self._k
         old = ask(
@@ -144,10 +135,10 @@ class Response(abc.ABC):
         own = self._query.ask(some, mean[:, k], variance[:, k], ask)
         return np.concatenate([old, own[:, :, None]], axis=2)
 
-    def _write(self, now: Gaussians, numbers: NDArray[np.intp], some: NDArray[np.bool_], derivs: Array) -> None:
+    def _write(self, now: queries.Gaussians, numbers: NDArray[np.intp], some: NDArray[np.bool_], derivs: Array) -> None:
         """Keep what some of the Gaussians came to, if it is a posterior, under the numbers of their questions."""
-        cumulants = self.evaluate(numbers, now.cavity_mean[some], now.cavity[some], ask_cumulants)
-        site = log_site(now.precision[some], now.shift[some], now.cavity_mean[some], now.cavity[some])
+        cumulants = self.evaluate(numbers, now.cavity_mean[some], now.cavity[some], queries.ask_cumulants)
+        site = queries.log_site(now.precision[some], now.shift[some], now.cavity_mean[some], now.cavity[some])
         self._value[numbers] = now.details.log_integral[some] + np.sum(derivs[0][some] - site, axis=1)
         self.keep(now, numbers, some, cumulants[0] / now.variance[some] ** 1.5)
 
@@ -169,7 +160,7 @@ class Response(abc.ABC):
         for step in range(self.most_steps):
             with np.errstate(all="ignore"):  # a state that is none is stepped back from
                 now = self.after(active, precision[active], shift[active])
-                derivs = self.evaluate(active, now.cavity_mean, now.cavity, ask_partition)
+                derivs = self.evaluate(active, now.cavity_mean, now.cavity, queries.ask_partition)
                 plain = now.plain_step(derivs)
                 off = np.where(now.valid, now.largest_change(plain), np.inf)
             worse = ~(off < best[active])
@@ -220,5 +211,5 @@ def last_is(others: Array, last: Array) -> Array:
 
 def sum_over_pairs(skewness: Array, covariance: Array, itself: Array) -> Array:
     """Return the correction's third order ``(B,)``: all pairs of skewness over cubed deviations, less a case's own."""
-    terms = np.einsum("bi,bij,bj->b", skewness, cube(covariance), skewness, optimize=True)
+    terms = np.einsum("bi,bij,bj->b", skewness, queries.cube(covariance), skewness, optimize=True)
     return np.asarray((terms - itself) / 12.0)

@@ -17,13 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from bayesgp_mf.container.stored import (
-    WRONG,
-    describe_kernel,
-    describe_likelihood,
-    stated_kernel,
-    stated_likelihood,
-)
+from bayesgp_mf.container import stored
 from bayesgp_mf.errors import DamagedFileError
 from bayesgp_mf.files import whole
 from bayesgp_mf.inference.problem import check_likelihood
@@ -66,7 +60,7 @@ def write(
 ) -> None:
     """Write a stream, as a whole or not at all."""
     check_writable(path)
-    kernel, likelihood = describe_kernel(state.kernel), describe_likelihood(learner.likelihood)
+    kernel, likelihood = stored.describe_kernel(state.kernel), stored.describe_likelihood(learner.likelihood)
     if "program" in kernel:  # of which a description has the names of the parameters alone
         kernel[VALUES] = {name: np.asarray(value).tolist() for name, value in state.kernel.params.items()}
     arrays = {
@@ -142,14 +136,14 @@ def read(path: Path, kernel: Any = None, likelihood: Likelihood | None = None) -
         settings, stated = described["settings"], (described["kernel"], described["likelihood"])
         values = stated[0].pop(VALUES, {})
         names, classes, control = settings["features"], settings["classes"], Control(**described["control"])
-    except WRONG as error:
+    except stored.WRONG as error:
         raise DamagedFileError(f"{path} is no file of Stream.save, or damaged: {error}.") from error
     if likelihood is not None:
         check_likelihood(likelihood)
         likelihood = likelihood if classes is None else likelihood.with_classes(tuple(classes))
     try:
-        kernel = stated_kernel(stated[0], lambda name: values[name], kernel, names)
-        likelihood = stated_likelihood(stated[1], likelihood)
+        kernel = stored.stated_kernel(stated[0], lambda name: values[name], kernel, names)
+        likelihood = stored.stated_likelihood(stated[1], likelihood)
     except DamagedFileError as error:
         raise DamagedFileError(f"{path} is no file of Stream.save, or damaged: {error.__cause__}") from error
     return Saved(found, settings, kernel, likelihood, control)

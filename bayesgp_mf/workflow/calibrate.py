@@ -27,16 +27,11 @@ import pandas as pd
 import xarray as xr
 from numpy.typing import ArrayLike, NDArray
 
+from bayesgp_mf.container import stored
 from bayesgp_mf.container.checks import checksum
 from bayesgp_mf.container.draws import draw_training
 from bayesgp_mf.container.groups import Container, make_container
 from bayesgp_mf.container.layout import SAMPLE_DIMS, common_attrs
-from bayesgp_mf.container.stored import (
-    describe_kernel,
-    describe_likelihood,
-    describe_method,
-    describe_priors,
-)
 from bayesgp_mf.diagnostics.sensitivity import Quantity, as_quantities, value_of
 from bayesgp_mf.diagnostics.uniformity import UniformRanks
 from bayesgp_mf.errors import NO_SOLUTION, ConvergenceError, Status
@@ -406,13 +401,13 @@ def _stated(
     return {
         "inputs": checksum(model.X),
         "offset": checksum(likelihood.stored_by_case.get("offset", np.empty(0))),
-        "kernel": describe_kernel(model.kernel),
-        "true_kernel": None if source is model else describe_kernel(source.kernel),
+        "kernel": stored.describe_kernel(model.kernel),
+        "true_kernel": None if source is model else stored.describe_kernel(source.kernel),
         "values": {name: np.asarray(value).tolist() for name, value in model.kernel.params.items()},
-        "likelihood": describe_likelihood(likelihood.of_one_case),
-        "method": [solver.name, describe_method(solver, likelihood)],
+        "likelihood": stored.describe_likelihood(likelihood.of_one_case),
+        "method": [solver.name, stored.describe_method(solver, likelihood)],
         "hyper": repr(strategy),
-        **describe_priors(model.priors, model.bounds, model.fixed),
+        **stored.describe_priors(model.priors, model.bounds, model.fixed),
         "quantities": sorted(quantities),
         "draws": int(draws),
     }
