@@ -48,8 +48,8 @@ from bayesgp_mf.reports.report import report as report
 from bayesgp_mf.workflow.calibrate import calibrate as calibrate
 from bayesgp_mf.workflow.combine import combine as combine
 from bayesgp_mf.workflow.explore import explore as explore
+from bayesgp_mf.workflow.model import prior_predictive as prior_predictive
 from bayesgp_mf.workflow.plan import plan as plan
-from bayesgp_mf.workflow.prior import prior_predictive as prior_predictive
 
 __version__: str
 __all__: list[str]

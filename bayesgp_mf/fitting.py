@@ -19,10 +19,9 @@ from bayesgp_mf.container.write import to_container
 from bayesgp_mf.errors import BoundWarning, ConvergenceWarning, UndefinedQuantityError, warn
 from bayesgp_mf.hyper import HyperName, Prior, Strategy, Target, get_strategy
 from bayesgp_mf.hyper.forecast import warn_before
-from bayesgp_mf.hyper.model import Model
 from bayesgp_mf.hyper.rounds import RECORDS, check_moves
 from bayesgp_mf.hyper.scores import CorrectedScore
-from bayesgp_mf.hyper.target import with_own_priors
+from bayesgp_mf.hyper.target import Model, with_own_priors
 from bayesgp_mf.inference import assembly
 from bayesgp_mf.inference.inducing import Inducing
 from bayesgp_mf.inference.solution import Control, check_control

@@ -14,8 +14,8 @@ import numpy as np
 from scipy.optimize import brentq
 from scipy.stats import norm
 
-from bayesgp_mf.hyper.model import Model
 from bayesgp_mf.hyper.priors import Exponential, LogNormal, Prior
+from bayesgp_mf.hyper.target import Model
 from bayesgp_mf.inputs.frames import as_pandas
 from bayesgp_mf.inputs.groups import as_inputs_of
 from bayesgp_mf.inputs.options import as_kernel, as_likelihood

@@ -12,11 +12,11 @@ from numpy.typing import NDArray
 from bayesgp_mf.errors import ConvergenceError, NotPositiveDefiniteError
 from bayesgp_mf.hyper import Strategy, Target
 from bayesgp_mf.hyper.forecast import Forecast, advice_for, warn_before
-from bayesgp_mf.hyper.model import Model
 from bayesgp_mf.hyper.objective import NO_VALUE
 from bayesgp_mf.hyper.priors import quantiles
 from bayesgp_mf.hyper.rounds import choose_on_inducing
 from bayesgp_mf.hyper.strategy import HyperResult, Record
+from bayesgp_mf.hyper.target import Model
 from bayesgp_mf.inference.inducing import Inducing
 from bayesgp_mf.inference.problem import Problem
 from bayesgp_mf.inference.solution import Control, Solution

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from bayesgp_mf.container.layout import BY_CASE, MODELS, SAMPLE_DIMS, has_a_meaning, stored_parameters, variable_dims
 from bayesgp_mf.errors import Status
-from bayesgp_mf.hyper.model import Model
+from bayesgp_mf.hyper.target import Model
 from bayesgp_mf.likelihoods import Likelihood
 from bayesgp_mf.matrices.memory import available_bytes, check_memory
 from bayesgp_mf.processes.process import Process

@@ -21,8 +21,7 @@ from bayesgp_mf.likelihoods.below import quantiles as quantiles_of
 from bayesgp_mf.matrices.blas import one_thread_if_small
 from bayesgp_mf.matrices.memory import check_draws
 from bayesgp_mf.processes.corrected import Points
-from bayesgp_mf.processes.predictive import Latent
-from bayesgp_mf.processes.process import LARGEST_JOINT, Part, Process
+from bayesgp_mf.processes.process import LARGEST_JOINT, Latent, Part, Process
 from bayesgp_mf.types import Array
 
 FEWER_NEW_DRAWS = "Predict without them, predict(idata, X_new, draws=False), in parts, or from a fit with fewer draws."

@@ -16,7 +16,7 @@ from bayesgp_mf.container.checks import GROUPS, check_mean, check_shapes, check_
 from bayesgp_mf.container.groups import Container, get_group, group_names, is_stream
 from bayesgp_mf.container.layout import BY_CASE, FORMAT, LOO_OMITTED, MODELS, stored_parameters
 from bayesgp_mf.container.write import is_in_parts, posterior_in_parts
-from bayesgp_mf.hyper.model import Model
+from bayesgp_mf.hyper.target import Model
 from bayesgp_mf.inference.assembly import kernel_entries
 from bayesgp_mf.inference.problem import Problem
 from bayesgp_mf.inference.solution import Cavity, Solution

@@ -32,7 +32,7 @@ from bayesgp_mf.container.layout import (
 from bayesgp_mf.container.quality import quality_of_fit
 from bayesgp_mf.container.stored import describe_likelihood, model_attrs, stored_solution
 from bayesgp_mf.errors import Status, UndefinedQuantityError
-from bayesgp_mf.hyper.model import Model
+from bayesgp_mf.hyper.target import Model
 from bayesgp_mf.inference.problem import Problem
 from bayesgp_mf.inference.solution import Evidence, Info, LeaveOneOut, Solution
 from bayesgp_mf.inference.solver import Solver

@@ -20,7 +20,7 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import ndtr
+from scipy.special import ndtr, softmax
 
 from bayesgp_mf.container.groups import Container
 from bayesgp_mf.container.read import fit_group, from_container, has_random_kernels
@@ -28,8 +28,7 @@ from bayesgp_mf.container.stored import priors_of
 from bayesgp_mf.container.write import check_has_cases
 from bayesgp_mf.diagnostics.curves import settings_by_weight, some_settings
 from bayesgp_mf.errors import UndefinedQuantityError
-from bayesgp_mf.hyper.model import Model
-from bayesgp_mf.hyper.target import Target
+from bayesgp_mf.hyper.target import Model, Target
 from bayesgp_mf.inference.assembly import assemble_as
 from bayesgp_mf.inference.solution import Control
 from bayesgp_mf.inference.solver import Solver

@@ -10,7 +10,6 @@ from typing import Literal, TypeAlias, get_args
 
 from bayesgp_mf.hyper.hmc import HybridMonteCarlo
 from bayesgp_mf.hyper.integrate import Integrate
-from bayesgp_mf.hyper.model import Model
 from bayesgp_mf.hyper.objective import Objective
 from bayesgp_mf.hyper.optimise import Run
 from bayesgp_mf.hyper.priors import Exponential, LogNormal, Prior
@@ -18,7 +17,7 @@ from bayesgp_mf.hyper.scores import EvidenceScore, LooScore
 from bayesgp_mf.hyper.search import Evidence, LeaveOneOut, Scan
 from bayesgp_mf.hyper.strategy import HyperResult, Strategy
 from bayesgp_mf.hyper.surrogate.strategy import Surrogate
-from bayesgp_mf.hyper.target import Target
+from bayesgp_mf.hyper.target import Model, Target
 
 __all__ = [
     "HYPER",

@@ -30,9 +30,8 @@ from numpy.typing import NDArray
 
 from bayesgp_mf.errors import ConvergenceWarning, warn
 from bayesgp_mf.hyper.objective import Objective
-from bayesgp_mf.hyper.optimise import no_solution
+from bayesgp_mf.hyper.optimise import START_SPREAD, no_solution
 from bayesgp_mf.hyper.scores import EvidenceScore
-from bayesgp_mf.hyper.starts import START_SPREAD
 from bayesgp_mf.hyper.strategy import Advance, HyperResult, Record, Strategy
 from bayesgp_mf.hyper.target import Target
 from bayesgp_mf.inference.solver import Solver

@@ -12,9 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bayesgp_mf.errors import NO_SOLUTION, ConvergenceError, LowRankError, Status
-from bayesgp_mf.hyper.model import Model
 from bayesgp_mf.hyper.scores import Score, Scored
-from bayesgp_mf.hyper.target import Target
+from bayesgp_mf.hyper.target import Model, Target
 from bayesgp_mf.inference.problem import Problem
 from bayesgp_mf.inference.solution import Solution
 from bayesgp_mf.inference.solver import LooGradient

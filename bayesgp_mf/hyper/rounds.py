@@ -23,12 +23,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bayesgp_mf.hyper.model import Model
 from bayesgp_mf.hyper.objective import NO_VALUE
 from bayesgp_mf.hyper.optimise import GAIN_ON_INDUCING, uphill
 from bayesgp_mf.hyper.scores import KNOWN_IN_SEARCH, EvidenceScore
 from bayesgp_mf.hyper.strategy import Advance, HyperResult, Record, Strategy
-from bayesgp_mf.hyper.target import Target
+from bayesgp_mf.hyper.target import Model, Target
 from bayesgp_mf.inference.inducing import Inducing, in_proportion
 from bayesgp_mf.inference.solution import Solution
 from bayesgp_mf.inference.solver import parameter_gradient

@@ -14,12 +14,11 @@ from typing import ClassVar, NamedTuple, Self
 import numpy as np
 
 from bayesgp_mf.errors import ConvergenceError, Status
-from bayesgp_mf.hyper.model import Model
 from bayesgp_mf.hyper.objective import NO_VALUE, TOO_LARGE, Objective
 from bayesgp_mf.hyper.optimise import Run, maximise, outward_of, usual_solutions
 from bayesgp_mf.hyper.scores import KNOWN_IN_SEARCH, LooScore, Score, score_of_evidence
 from bayesgp_mf.hyper.strategy import Advance, HyperResult, Record, Strategy
-from bayesgp_mf.hyper.target import Target
+from bayesgp_mf.hyper.target import Model, Target
 from bayesgp_mf.inference.solver import Solver
 from bayesgp_mf.methods import MethodName
 from bayesgp_mf.types import Array

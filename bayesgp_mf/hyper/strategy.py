@@ -9,9 +9,8 @@ from typing import Any, ClassVar, Self, TypeAlias
 
 import numpy as np
 
-from bayesgp_mf.hyper.model import Model
 from bayesgp_mf.hyper.priors import Prior
-from bayesgp_mf.hyper.target import Target
+from bayesgp_mf.hyper.target import Model, Target
 from bayesgp_mf.inference.solution import Solution, check_flag
 from bayesgp_mf.inference.solver import Solver
 from bayesgp_mf.inputs.options import check_positive_integers

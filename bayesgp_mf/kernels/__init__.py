@@ -10,11 +10,10 @@ from typing import Any
 
 from bayesgp_mf.kernels.base import Kernel
 from bayesgp_mf.kernels.categorical import Categorical
-from bayesgp_mf.kernels.combinations import DEEPEST, Power, Product, Sum
+from bayesgp_mf.kernels.combinations import DEEPEST, PerClass, Power, Product, Sum
 from bayesgp_mf.kernels.constant import Bias, White
 from bayesgp_mf.kernels.dot import Linear, NeuralNetwork, Polynomial
 from bayesgp_mf.kernels.parameters import log_gradient, log_vector, log_vector_names, with_log_vector
-from bayesgp_mf.kernels.per_class import PerClass
 from bayesgp_mf.kernels.periodic import Periodic
 from bayesgp_mf.kernels.stationary import Gaussian, Matern12, Matern32, Matern52, RationalQuadratic
 

@@ -28,7 +28,7 @@ from bayesgp_mf.inference.solution import Cavity, Solution
 from bayesgp_mf.likelihoods import Likelihood
 from bayesgp_mf.matrices.corrections import PosteriorCovariance
 from bayesgp_mf.processes.corrected import Corrected, Features, nothing_to_correct
-from bayesgp_mf.processes.predictive import Latent
+from bayesgp_mf.processes.process import Latent
 from bayesgp_mf.solvers.queries import Base
 from bayesgp_mf.solvers.ratio import OneMore
 from bayesgp_mf.solvers.sites import match

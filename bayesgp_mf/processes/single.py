@@ -28,7 +28,6 @@ from bayesgp_mf.processes.corrected import (
     say_unsettled,
 )
 from bayesgp_mf.processes.paths import TooRoughError, cover, draw_weights, training_basis, values
-from bayesgp_mf.processes.predictive import Latent
 from bayesgp_mf.processes.probed import (
     ANSWERING,
     LOOKED_AT,
@@ -38,7 +37,7 @@ from bayesgp_mf.processes.probed import (
     probability_shift,
     shift_at,
 )
-from bayesgp_mf.processes.process import LARGEST_JOINT, Draws, Marginals, NotJointlyError, Part
+from bayesgp_mf.processes.process import LARGEST_JOINT, Draws, Latent, Marginals, NotJointlyError, Part
 from bayesgp_mf.processes.tilted import tilted_values
 from bayesgp_mf.solvers.second_order import SecondOrder, second_order
 from bayesgp_mf.types import Array

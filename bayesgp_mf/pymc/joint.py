@@ -29,8 +29,8 @@ from bayesgp_mf.container.layout import SAMPLE_DIMS
 from bayesgp_mf.diagnostics.importance import mean_and_error
 from bayesgp_mf.errors import NotPositiveDefiniteError
 from bayesgp_mf.hyper import Target
-from bayesgp_mf.hyper.model import Model
 from bayesgp_mf.hyper.strategy import Advance
+from bayesgp_mf.hyper.target import Model
 from bayesgp_mf.matrices.dense import DenseGram
 from bayesgp_mf.matrices.factors import cholesky, psd_root
 from bayesgp_mf.processes.process import Part

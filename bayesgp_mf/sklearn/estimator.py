@@ -21,7 +21,7 @@ from bayesgp_mf.container.groups import Container, LooEstimate, get_group
 from bayesgp_mf.container.stored import not_stored
 from bayesgp_mf.fitting import fit, posterior
 from bayesgp_mf.hyper import SEARCHES, HyperName, LogNormal, Prior, Strategy, get_strategy
-from bayesgp_mf.hyper.model import Model
+from bayesgp_mf.hyper.target import Model
 from bayesgp_mf.inference.inducing import Inducing
 from bayesgp_mf.inference.problem import check_likelihood
 from bayesgp_mf.inference.solution import Control

@@ -15,7 +15,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from bayesgp_mf.hyper import Strategy, Target, get_strategy
-from bayesgp_mf.hyper.model import public_names
+from bayesgp_mf.hyper.target import public_names
 from bayesgp_mf.inference.solver import traits_of
 from bayesgp_mf.inputs.frames import as_pandas
 from bayesgp_mf.inputs.labels import check_no_missing, encode_labels, encode_targets

@@ -18,7 +18,7 @@ from bayesgp_mf.container.groups import Container, get_group
 from bayesgp_mf.container.stored import not_stored
 from bayesgp_mf.fitting import fit, posterior
 from bayesgp_mf.hyper import SearchName, Strategy
-from bayesgp_mf.hyper.model import public_names
+from bayesgp_mf.hyper.target import public_names
 from bayesgp_mf.inference.solution import Control
 from bayesgp_mf.inputs.options import as_kernel, as_names
 from bayesgp_mf.kernels import Kernel

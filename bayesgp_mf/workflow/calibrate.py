@@ -37,7 +37,7 @@ from bayesgp_mf.diagnostics.uniformity import UniformRanks
 from bayesgp_mf.errors import NO_SOLUTION, ConvergenceError, Status
 from bayesgp_mf.fitting import Seed
 from bayesgp_mf.hyper import HyperName, Prior, Strategy, Target, get_strategy
-from bayesgp_mf.hyper.model import Model
+from bayesgp_mf.hyper.target import Model
 from bayesgp_mf.inference.assembly import assemble
 from bayesgp_mf.inference.solution import Control
 from bayesgp_mf.inference.solver import Solver

@@ -20,7 +20,7 @@ from bayesgp_mf.hyper import (
     Target,
     get_strategy,
 )
-from bayesgp_mf.hyper.model import Model
+from bayesgp_mf.hyper.target import Model
 from bayesgp_mf.methods import METHODS
 from tests.hyper.known import (
     MEAN,
