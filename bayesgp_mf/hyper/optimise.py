@@ -1,9 +1,10 @@
 """The highest point of an objective: L-BFGS-B on log parameters from several starts.
 
-These are the model that was given, and length scales that the data speak of. Evidence has several maxima: one at length scales so short that each case stands alone, one at long ones, and others
-between. Which of them a descent finds is decided by the side of the ridge on which it begins. So the further starts
-share the range between short and long distances among them, from each part of it the best of some candidates, of which
-one evaluation each, without a gradient, on a part of the cases, says how good they are.
+These are the model that was given, and length scales that the data speak of. Evidence has several maxima: one at
+length scales so short that each case stands alone, one at long ones, and others between. Which of them a descent
+finds is decided by the side of the ridge on which it begins. So the further starts share the range between short and
+long distances among them, from each part of it the best of some candidates, of which one evaluation each, without a
+gradient, on a part of the cases, says how good they are.
 """
 
 from __future__ import annotations

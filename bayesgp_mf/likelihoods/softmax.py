@@ -10,15 +10,8 @@ from numpy.typing import NDArray
 from scipy.special import log_softmax, softmax
 
 from bayesgp_mf.errors import UndefinedQuantityError
-from bayesgp_mf.likelihoods import softmax_integral
+from bayesgp_mf.likelihoods import softmax_integral, softmax_tilted
 from bayesgp_mf.likelihoods.base import ClassLikelihood, check_largest
-from bayesgp_mf.likelihoods.softmax_tilted import (
-    check_number_of_classes,
-    log_partition,
-    points_for,
-    star_sites,
-    tilted_probabilities,
-)
 from bayesgp_mf.likelihoods.star import StarSites
 from bayesgp_mf.matrices.blocks import blocks
 from bayesgp_mf.types import Array, Derivs
@@ -104,20 +97,20 @@ class Softmax(ClassLikelihood):
 
     def star_points(self, n_classes: int) -> int:
         """Return the nodes for each variable of an integral but the last; ValueError for too many classes."""
-        check_number_of_classes(n_classes)
-        return points_for(n_classes)
+        softmax_tilted.check_number_of_classes(n_classes)
+        return softmax_tilted.points_for(n_classes)
 
     def star_sites(self, t: Array, mean: Array, covariance: Array, points: int | None = None) -> StarSites:
         """Return the sites of cases at Gaussians ``(n, C)`` and ``(n, C, C)`` (`likelihoods.star`)."""
-        return star_sites(t, mean, covariance, points)
+        return softmax_tilted.star_sites(t, mean, covariance, points)
 
     def star_predictions(
         self, t: Array, mean: Array, covariance: Array, points: int | None = None
     ) -> tuple[Array, Array]:
         """Return the log densities ``(n,)`` of targets and the probabilities ``(n, C)`` there, by the sites' nodes."""
         basis = softmax_integral.contrast_basis(mean.shape[1])
-        own = log_partition(t, mean @ basis, basis.T @ covariance @ basis, points)
-        return own, tilted_probabilities(mean, covariance, points)
+        own = softmax_tilted.log_partition(t, mean @ basis, basis.T @ covariance @ basis, points)
+        return own, softmax_tilted.tilted_probabilities(mean, covariance, points)
 
     def predict_proba(self, mean: Array, covariance: Array) -> Array:
         """Return E p(t=c|f) ``(m, C)`` for f ~ N(mean, covariance), ``mean (m, C)``, ``covariance (m, C, C)``."""

@@ -11,19 +11,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from bayesgp_mf.parallel.worker import (
-    Answer,
-    Make,
-    added,
-    alone,
-    ask,
-    has_state,
-    in_order,
-    refused_as_unsent,
-    release,
-    tree_sum,
-    uncomputed,
-)
+from bayesgp_mf.parallel import worker
 
 IN_FLIGHT = 2
 """Tasks for each thread of a worker, so that none waits for the next one to come."""
@@ -51,7 +39,7 @@ class Dask:
         The cluster.
     """
 
-    def __init__(self, makes: Sequence[Make], client: Any) -> None:
+    def __init__(self, makes: Sequence[worker.Make], client: Any) -> None:
         self._makes: list[Any] = list(makes)
         self._client, self._job = client, f"dask-{id(self)}-{next(_JOBS)}"
         self._rejoin = _left_pool()
@@ -62,7 +50,7 @@ class Dask:
         self._data = [client.compute(make.delayed) if hasattr(make, "delayed") else None for make in makes]
         self._makes = [replace(make, delayed=None) if hasattr(make, "delayed") else make for make in makes]
 
-    def map_reduce(self, function: Callable[[Any, Any], Answer], message: Any) -> Answer:
+    def map_reduce(self, function: Callable[[Any, Any], worker.Answer], message: Any) -> worker.Answer:
         """Return the sum over all shards of ``function(state, message)``.
 
         A shard is asked where its state is. If Dask gives that task to another worker, because one had nothing to do
@@ -101,7 +89,7 @@ class Dask:
                     for k, (make, where, data) in enumerate(zip(self._makes, self._where, self._data, strict=True))
                 ]
                 try:
-                    result = self._result(tree_sum(answers, partial(client.submit, _added_if_all, pure=False)))
+                    result = self._result(worker.tree_sum(answers, partial(client.submit, _added_if_all, pure=False)))
                 finally:
                     for future in (sent, *answers):
                         future.release()
@@ -118,7 +106,7 @@ class Dask:
         except Exception as error:
             for make, data in zip(self._makes, self._data, strict=True):
                 if data is not None and data.status == "error":
-                    raise uncomputed(make.name, data.exception()) from error
+                    raise worker.uncomputed(make.name, data.exception()) from error
             raise
 
     def _wait_for_workers(self) -> None:
@@ -133,9 +121,9 @@ class Dask:
                 )
                 self._client.wait_for_workers(1)
 
-    def _result(self, future: Any) -> Answer | None:
+    def _result(self, future: Any) -> worker.Answer | None:
         """Return what a future has, or raise an error where nobody will ever compute it."""
-        result: Answer | None
+        result: worker.Answer | None
         try:
             while not future.done():
                 try:
@@ -167,8 +155,8 @@ class Dask:
         """Yield ``function(common, item)`` for each item, of two at a time for each thread of the workers."""
         self._wait_for_workers()
         crew, sent = _Crew(self._client), self._sent(common)
-        return in_order(
-            lambda item: crew.submit(alone, function, sent, item),
+        return worker.in_order(
+            lambda item: crew.submit(worker.alone, function, sent, item),
             items,
             crew.n_threads,
             self._client.cancel,
@@ -185,8 +173,8 @@ class Dask:
         from distributed import fire_and_forget, wait
 
         released = [
-            self._client.submit(release, self._job, workers=[worker], allow_other_workers=True, pure=False)
-            for worker in self._client.nthreads()
+            self._client.submit(worker.release, self._job, workers=[address], allow_other_workers=True, pure=False)
+            for address in self._client.nthreads()
         ]
         try:  # a cluster that is closed next would tell of tasks that it had to give up
             wait(released, timeout=RELEASE_SECONDS)
@@ -202,7 +190,7 @@ class Dask:
 
         # Dask warns of large graphs, as of data that were better read by the workers; these are nowhere but here
         threshold = {"distributed.admin.large-graph-warning-threshold": "1 TiB"}
-        with dask.config.set(threshold), refused_as_unsent():
+        with dask.config.set(threshold), worker.refused_as_unsent():
             return self._client.submit(_itself, message, pure=False)
 
 
@@ -251,7 +239,7 @@ def _in_words(client: Any) -> Generator[None, None, None]:
 
 def _paused(dask_scheduler: Any) -> list[str]:
     """Return the addresses of the workers that take no tasks, as the scheduler knows them."""
-    return [address for address, worker in dask_scheduler.workers.items() if worker.status.name == "paused"]
+    return [address for address, state in dask_scheduler.workers.items() if state.status.name == "paused"]
 
 
 class _Crew:
@@ -274,9 +262,9 @@ class _Crew:
 
     def submit(self, function: Callable[..., Any], *arguments: Any) -> Any:
         """Begin a task on the worker with the least to do, or on another if that one is lost."""
-        for worker in self._threads:
-            self._given[worker] = [future for future in self._given.get(worker, ()) if not future.done()]
-        least = min(self._threads, key=lambda worker: len(self._given[worker]) / self._threads[worker], default=None)
+        for each in self._threads:
+            self._given[each] = [future for future in self._given.get(each, ()) if not future.done()]
+        least = min(self._threads, key=lambda each: len(self._given[each]) / self._threads[each], default=None)
         where = None if least is None else [least]
         future = self._client.submit(
             function, *arguments, workers=where, allow_other_workers=where is not None, pure=False
@@ -298,17 +286,17 @@ def _taken(future: Any) -> Any:
         future.release()
 
 
-def _ask_at(where: str, job: str, number: int, *rest: Any) -> Answer | None:
+def _ask_at(where: str, job: str, number: int, *rest: Any) -> worker.Answer | None:
     """Return the answer of a shard, or None if its state is not here and belongs elsewhere."""
     from distributed import get_worker
 
-    if get_worker().address != where and not has_state(job, number):
+    if get_worker().address != where and not worker.has_state(job, number):
         return None
-    return ask(job, number, *rest)
+    return worker.ask(job, number, *rest)
 
 
-def _added_if_all(one: Answer | None, other: Answer | None) -> Answer | None:
-    return None if one is None or other is None else added(one, other)
+def _added_if_all(one: worker.Answer | None, other: worker.Answer | None) -> worker.Answer | None:
+    return None if one is None or other is None else worker.added(one, other)
 
 
 def _itself(message: Any) -> Any:

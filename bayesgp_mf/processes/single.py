@@ -18,6 +18,7 @@ from bayesgp_mf.matrices.corrections import Correction, PosteriorCovariance
 from bayesgp_mf.matrices.factors import psd_root
 from bayesgp_mf.matrices.matrix import Matrix
 from bayesgp_mf.methods import METHODS, check_cavities, check_marginals
+from bayesgp_mf.processes import probed
 from bayesgp_mf.processes.corrected import (
     Corrected,
     CorrectedProba,
@@ -28,15 +29,6 @@ from bayesgp_mf.processes.corrected import (
     say_unsettled,
 )
 from bayesgp_mf.processes.paths import TooRoughError, cover, draw_weights, training_basis, values
-from bayesgp_mf.processes.probed import (
-    ANSWERING,
-    LOOKED_AT,
-    PROBES,
-    NewCases,
-    is_measured,
-    probability_shift,
-    shift_at,
-)
 from bayesgp_mf.processes.process import LARGEST_JOINT, Draws, Latent, Marginals, NotJointlyError, Part
 from bayesgp_mf.processes.tilted import tilted_values
 from bayesgp_mf.solvers.second_order import SecondOrder, second_order
@@ -177,16 +169,16 @@ class Posterior(Part):
         """
         if nothing_to_correct(self.problem):
             return 0.0
-        if not len(X) or not is_measured(self.problem, self.solution):
+        if not len(X) or not probed.is_measured(self.problem, self.solution):
             return None
-        most = LOOKED_AT_ENTRIES // self.problem.n if self.problem.likelihood.is_binary else LOOKED_AT
-        rows = np.unique(np.linspace(0, len(X) - 1, max(PROBES, most)).astype(np.intp))
+        most = LOOKED_AT_ENTRIES // self.problem.n if self.problem.likelihood.is_binary else probed.LOOKED_AT
+        rows = np.unique(np.linspace(0, len(X) - 1, max(probed.PROBES, most)).astype(np.intp))
         some = X[rows]
         mean, variance = self.latent_at(some)
         prior = np.broadcast_to(self._prior_mean(some), mean.shape)
         offset = np.broadcast_to(self.new_cases.get("offset", 0.0), (len(X),))[rows]
-        return shift_at(
-            Corrected(self.problem, self.solution, ANSWERING),
+        return probed.shift_at(
+            Corrected(self.problem, self.solution, probed.ANSWERING),
             lambda which: self._features(some[which]),
             (mean - prior, variance),
             prior,
@@ -228,7 +220,7 @@ class Posterior(Part):
         """
         if nothing_to_correct(self.problem):
             return LeftOut(self.loo.log_density, np.zeros(self.problem.n, dtype=bool), 0.0)
-        if not is_measured(self.problem, self.solution):
+        if not probed.is_measured(self.problem, self.solution):
             return None
         found, remaining = self._corrected.left_out_of_worst(self.loo.log_density), self.solution.evidence.remaining
         if remaining is None:  # of a solution that did not go through fit
@@ -246,16 +238,16 @@ class Posterior(Part):
         return self._shift()
 
     def _shift(self, covariance: PosteriorCovariance | None = None) -> float | None:
-        def as_new(which: NDArray[np.intp]) -> NewCases:
+        def as_new(which: NDArray[np.intp]) -> probed.NewCases:
             X = self.X[which]
             mean, variance = self.latent_at(X)
             prior = np.broadcast_to(self._prior_mean(X), mean.shape)
             # a new case with the offset of the one that is there
             offset = self.problem.likelihood.stored_by_case.get("offset", np.zeros(self.problem.n))[which]
             p = self.problem.likelihood.of_one_case.predict_proba(mean + offset, variance)
-            return NewCases(self._features(X), mean - prior, variance, prior + offset, p)
+            return probed.NewCases(self._features(X), mean - prior, variance, prior + offset, p)
 
-        return probability_shift(self.problem, self.solution, as_new, covariance)
+        return probed.probability_shift(self.problem, self.solution, as_new, covariance)
 
     @property
     def corrections(self) -> tuple[SecondOrder | None, float | None]:
@@ -265,7 +257,7 @@ class Posterior(Part):
         """
         is_solved, covariance = self.solution.info.status is Status.CONVERGED, None
         if (
-            is_solved and self.problem.likelihood.is_binary and is_measured(self.problem, self.solution)
+            is_solved and self.problem.likelihood.is_binary and probed.is_measured(self.problem, self.solution)
         ):  # both ask for it, and it is large
             covariance = self.solution.sites.posterior_covariance()
         known = second_order(self.problem, self.solution, covariance)
