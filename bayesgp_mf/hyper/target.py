@@ -22,7 +22,7 @@ from bayesgp_mf.inference.solution import Control
 from bayesgp_mf.inference.solver import GramGradient, Solver
 from bayesgp_mf.inputs.options import as_names
 from bayesgp_mf.kernels import Kernel, log_gradient, log_vector, log_vector_names, with_log_vector
-from bayesgp_mf.kernels.parameters import Parametrised
+from bayesgp_mf.kernels.values import Parametrised
 from bayesgp_mf.likelihoods import Likelihood
 from bayesgp_mf.matrices.matrix import Matrix
 from bayesgp_mf.matrices.memory import check_memory

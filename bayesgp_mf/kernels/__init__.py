@@ -13,9 +13,9 @@ from bayesgp_mf.kernels.categorical import Categorical
 from bayesgp_mf.kernels.combinations import DEEPEST, PerClass, Power, Product, Sum
 from bayesgp_mf.kernels.constant import Bias, White
 from bayesgp_mf.kernels.dot import Linear, NeuralNetwork, Polynomial
-from bayesgp_mf.kernels.parameters import log_gradient, log_vector, log_vector_names, with_log_vector
 from bayesgp_mf.kernels.periodic import Periodic
 from bayesgp_mf.kernels.stationary import Gaussian, Matern12, Matern32, Matern52, RationalQuadratic
+from bayesgp_mf.kernels.values import log_gradient, log_vector, log_vector_names, with_log_vector
 
 __all__ = [
     "Bias",

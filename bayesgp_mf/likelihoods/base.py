@@ -1,7 +1,8 @@
 """The base class of likelihoods: what each must answer, in words and integrals, and defaults of all else.
 
 A solver asks one question: the log of a likelihood averaged over a Gaussian, with two derivatives.
-Labels are -1/+1 in here (``t``); the names of the classes stay at the user's door.
+Labels are -1/+1 in here (``t``); the names of the classes stay at the user's door. What a likelihood knows of its cases
+is one number for all of them, or one for each.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from dataclasses import dataclass, fields, is_dataclass, replace
 from typing import Any, ClassVar, Literal, NamedTuple, Self, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from bayesgp_mf.errors import UndefinedQuantityError
 from bayesgp_mf.likelihoods.class_names import checked_classes
@@ -552,3 +553,30 @@ def each_in_words(values: Any) -> str:
         return repr(values)
     array = np.asarray(values, dtype=np.float64)
     return f"<{array.size} values, {array.min():.4g} to {array.max():.4g}>"
+
+
+def as_each(name: str, given: ArrayLike, *, least: float, whole: bool, expected: str, advice: str) -> Any:
+    """Return one number as a float, or one for each case as a tuple of them; ValueError if one is none of those.
+
+    Numbers are finite, at least ``least`` (above it, if they need not be ``whole``), as ``expected`` says in words.
+    """
+    try:
+        values = np.asarray(given, dtype=np.float64)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise ValueError(f"{name} must be {expected}, or one such number for each case, got {given!r:.80}.") from error
+    good = np.isfinite(values) & ((values >= least) & (values == np.floor(values)) if whole else values > least)
+    if values.ndim > 1 or not values.size or not np.all(good):
+        found = f"shape {values.shape}" if values.ndim > 1 or not values.size else f"{values[~good].flat[0]:g}"
+        raise ValueError(f"{name} must be {expected}, or one such number for each case, got {found}. {advice}")
+    return float(values) if values.ndim == 0 else tuple(values.tolist())
+
+
+def of_each(who: str, what: str, values: Any, f: ArrayLike) -> Array:
+    """Return what is known of the cases along the last axis of an array, in its shape, or raise a ValueError."""
+    known = np.asarray(values, dtype=np.float64)
+    if known.ndim and np.shape(f)[-1:] != known.shape:
+        raise ValueError(
+            f"{who} has the {what} of {known.size} cases, all of which must be there and in order, got shape "
+            f"{np.shape(f)}. Give one number where all have the same."
+        )
+    return np.broadcast_to(known, np.shape(f))

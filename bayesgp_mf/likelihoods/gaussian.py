@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import ndtr
 
 from bayesgp_mf.likelihoods import base
-from bayesgp_mf.likelihoods.each_case import as_each, of_each
+from bayesgp_mf.likelihoods.base import as_each, of_each
 from bayesgp_mf.types import Array, Derivs
 
 

@@ -9,11 +9,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import expit, log_expit
 
-from bayesgp_mf.likelihoods.base import Likelihood, each_in_words
+from bayesgp_mf.likelihoods.base import Likelihood, as_each, each_in_words, of_each
 from bayesgp_mf.likelihoods.below import count_below
 from bayesgp_mf.likelihoods.centred import Bracket, Curve
 from bayesgp_mf.likelihoods.counts import Counts, check_counts, higher_of_odds, log_choose, of_odds
-from bayesgp_mf.likelihoods.each_case import as_each, of_each
 from bayesgp_mf.likelihoods.logistic_normal import FINE, GridRule, by_rule, discretise, rules
 from bayesgp_mf.likelihoods.moments import average, standardised_cumulants
 from bayesgp_mf.matrices.blocks import blocks
