@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from bayesgp_mf.arguments import as_generator, check_flags, check_integers
 from bayesgp_mf.container.groups import Container
 from bayesgp_mf.container.layout import TABLE, check_parameter_names
 from bayesgp_mf.container.predictions import NewCases, add_predictions
@@ -37,9 +38,7 @@ from bayesgp_mf.inputs.options import (
     as_likelihood,
     as_names,
     as_probabilities,
-    check_flags,
     check_model,
-    check_positive_integers,
     naming_absent,
 )
 from bayesgp_mf.inputs.scales import warn_of_offset, warn_of_scale
@@ -51,7 +50,6 @@ from bayesgp_mf.matrices.memory import check_draws
 from bayesgp_mf.methods import MethodName, check_marginals, get_method
 from bayesgp_mf.processes.process import Marginals, Part, Process, Tuned, with_new_cases
 from bayesgp_mf.processes.several_classes import make_process
-from bayesgp_mf.seeds import as_generator
 from bayesgp_mf.tuning import tune
 from bayesgp_mf.types import Array
 
@@ -230,7 +228,7 @@ def fit(
     chosen = as_inducing(inducing, X, features, kernel)
     solver = get_method(method, likelihood)
     judge = solver if strategy is None or strategy.method is None else get_method(strategy.method, likelihood)
-    check_positive_integers(draws=draws, chains=chains)
+    check_integers(1, draws=draws, chains=chains)
     recorded = (*(() if strategy is None else strategy.records), *(() if chosen is None else RECORDS))
     _check_model(kernel, X, likelihood, (solver, judge), recorded)
     with one_thread_if_small(t.shape[0]):

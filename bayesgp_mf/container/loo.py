@@ -8,6 +8,7 @@ import numpy as np
 import xarray as xr
 from scipy.special import logsumexp
 
+from bayesgp_mf.arguments import check_flags
 from bayesgp_mf.arviz_version import arviz_major
 from bayesgp_mf.container.groups import Container, LooEstimate, get_group, group_names
 from bayesgp_mf.container.layout import LOO_OMITTED, SAMPLE_DIMS
@@ -17,7 +18,6 @@ from bayesgp_mf.container.write import check_has_cases
 from bayesgp_mf.errors import UndefinedQuantityError
 from bayesgp_mf.hyper.pareto import FEWEST_WEIGHTS, largest_k, smooth
 from bayesgp_mf.inference.solver import Solver
-from bayesgp_mf.inputs.options import check_flags
 from bayesgp_mf.likelihoods import Likelihood
 from bayesgp_mf.types import Array
 

@@ -6,10 +6,10 @@ from typing import NamedTuple
 
 import numpy as np
 
+from bayesgp_mf.arguments import as_generator, check_integers
 from bayesgp_mf.kernels import Kernel
 from bayesgp_mf.likelihoods import Likelihood, Probit
 from bayesgp_mf.matrices.factors import psd_root
-from bayesgp_mf.seeds import as_generator
 from bayesgp_mf.types import Array
 
 
@@ -84,9 +84,8 @@ def make_toy(
     >>> toy.X.shape, toy.y.shape
     ((50, 2), (50,))
     """
-    for name, value, least in (("n", n, 1), ("n_test", n_test, 0), ("d", d, 1)):
-        if not isinstance(value, int | np.integer) or isinstance(value, bool) or value < least:
-            raise ValueError(f"{name} must be an integer of at least {least}, got {value!r}.")
+    check_integers(1, n=n, d=d)
+    check_integers(0, n_test=n_test)
     rng = as_generator(random_seed)
     X = rng.standard_normal((n + n_test, d))
     root = psd_root(kernel.gram(X))

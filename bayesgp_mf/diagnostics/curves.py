@@ -10,10 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtri
 
+from bayesgp_mf.arguments import check_integers
 from bayesgp_mf.container.groups import Container
 from bayesgp_mf.diagnostics.fitted import Fitted, expected_given, fitted
 from bayesgp_mf.inference.solver import Solver
-from bayesgp_mf.inputs.options import as_probabilities, check_positive_integers
+from bayesgp_mf.inputs.options import as_probabilities
 from bayesgp_mf.likelihoods import Likelihood
 from bayesgp_mf.processes.process import Process
 from bayesgp_mf.types import Array
@@ -172,7 +173,7 @@ def partial_dependence(
     (array([0.2, 0.5, 0.8]), array([0.5, 0.5, 0.5]))
     """
     check_scale(scale)
-    check_positive_integers(points=points)
+    check_integers(1, points=points)
     levels = as_probabilities("probabilities", probabilities)
     fit = fitted(idata, kernel, likelihood, method)
     columns = range(len(fit.names)) if features is None else [fit.column(each) for each in features]

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from bayesgp_mf.arguments import as_generator
 from bayesgp_mf.container.groups import Container
 from bayesgp_mf.container.read import fit_group, from_container
 from bayesgp_mf.container.write import check_has_cases
@@ -18,7 +19,6 @@ from bayesgp_mf.inference.solution import Control
 from bayesgp_mf.kernels import Kernel
 from bayesgp_mf.matrices.blas import one_thread_if_small
 from bayesgp_mf.matrices.inducing import NEGATIVE, InducingGram
-from bayesgp_mf.seeds import as_generator
 from bayesgp_mf.types import Array
 
 SMALL_LOO = 1e-3

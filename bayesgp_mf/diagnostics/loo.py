@@ -13,6 +13,7 @@ import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 
+from bayesgp_mf.arguments import as_generator, check_integers
 from bayesgp_mf.container.groups import Container, get_group, make_container
 from bayesgp_mf.container.layout import SAMPLE_DIMS, Layout, common_attrs
 from bayesgp_mf.container.loo import pointwise_loo
@@ -25,7 +26,6 @@ from bayesgp_mf.inference.problem import Problem
 from bayesgp_mf.inference.solution import ClassLeaveOneOut, Control, LeaveOneOut, Solution
 from bayesgp_mf.inference.solver import Solver
 from bayesgp_mf.inference.undefined import LeaveOneOutFields
-from bayesgp_mf.inputs.options import check_positive_integers
 from bayesgp_mf.likelihoods import Likelihood
 from bayesgp_mf.matrices.blas import one_thread_if_small
 from bayesgp_mf.matrices.memory import check_draws
@@ -35,7 +35,6 @@ from bayesgp_mf.multiclass.correction import case_covariances, prior_variance, t
 from bayesgp_mf.parallel import backend
 from bayesgp_mf.processes.process import Process
 from bayesgp_mf.progress import progress_bar
-from bayesgp_mf.seeds import as_generator
 from bayesgp_mf.types import Array
 
 
@@ -102,7 +101,7 @@ def loo_predictive(
     >>> bool(np.all(np.abs(share - (1 - np.exp(idata["fit"]["loo_i"].values[:3]))) < 0.03))
     True
     """
-    check_positive_integers(draws=draws, chains=chains)
+    check_integers(1, draws=draws, chains=chains)
     fit = fit_group(idata)
     check_has_cases(fit, "leave-one-out prediction")
     rng, posterior = as_generator(random_seed), from_container(idata, kernel, likelihood, method)
@@ -208,7 +207,7 @@ def worst_cases(idata: Container, number: int = 5, *, inputs: int = 3, **given: 
     >>> worst_cases(idata, 1).targets
     ('yes',)
     """
-    check_positive_integers(number=number, inputs=inputs)
+    check_integers(1, number=number, inputs=inputs)
     loo_i = log_densities(idata)
     fit = fitted(idata, **given)
     columns = np.arange(len(fit.names))
@@ -304,7 +303,7 @@ def exact_loo(
             "a fit is bgp.posterior(idata).problem."
         )
     name = get_method(method, problem.likelihood).name
-    check_positive_integers(processes=processes)
+    check_integers(1, processes=processes)
     predictions: list[_Prediction] = []
     with (
         closing(backend(int(processes), client)) as workers,

@@ -13,15 +13,14 @@ from typing import Literal, NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike
 
+from bayesgp_mf.arguments import as_generator, check_integers
 from bayesgp_mf.errors import ConvergenceError, NotPositiveDefiniteError, Status
 from bayesgp_mf.inference.problem import Problem, as_float_array
 from bayesgp_mf.inputs.frames import as_pandas
-from bayesgp_mf.inputs.options import check_positive_integers
 from bayesgp_mf.inputs.tables import check_same_cases
 from bayesgp_mf.likelihoods import Step
 from bayesgp_mf.matrices.blas import one_thread_if_small
 from bayesgp_mf.progress import progress_bar
-from bayesgp_mf.seeds import as_generator
 from bayesgp_mf.solvers.exact import Exact
 from bayesgp_mf.solvers.orthant import Orthant, tilted
 from bayesgp_mf.types import Array
@@ -135,7 +134,7 @@ def sample_orthant(
     >>> bool((f[:, 0] > 0).all() and (f[:, 1] < 0).all()), f.shape
     (True, (2000, 2))
     """
-    check_positive_integers(draws=draws)
+    check_integers(1, draws=draws)
     orthant = as_orthant(gram, t)
     with one_thread_if_small(orthant.t.size):
         return orthant.values(orthant.draw(int(draws), as_generator(random_seed)))
@@ -274,9 +273,8 @@ def sample_orthant_chains(
     >>> f.shape, bool((f * [1, -1] > 0).all())
     ((4, 500, 2), True)
     """
-    check_positive_integers(draws=draws, chains=chains)
-    if not isinstance(tune, int | np.integer) or isinstance(tune, bool) or tune < 0:
-        raise ValueError(f"tune must be an integer, zero or more, got {tune!r}.")
+    check_integers(1, draws=draws, chains=chains)
+    check_integers(0, tune=tune)
     step = get_move(move)
     rng = as_generator(random_seed)
     orthant = as_orthant(gram, t)

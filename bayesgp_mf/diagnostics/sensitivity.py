@@ -22,6 +22,7 @@ import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import ndtr, softmax
 
+from bayesgp_mf.arguments import check_integers
 from bayesgp_mf.container.groups import Container
 from bayesgp_mf.container.read import fit_group, from_container, has_random_kernels
 from bayesgp_mf.container.stored import priors_of
@@ -32,7 +33,6 @@ from bayesgp_mf.hyper.target import Model, Target
 from bayesgp_mf.inference.assembly import assemble_as
 from bayesgp_mf.inference.solution import Control
 from bayesgp_mf.inference.solver import Solver
-from bayesgp_mf.inputs.options import check_positive_integers
 from bayesgp_mf.likelihoods import Likelihood
 from bayesgp_mf.likelihoods.by_case import by_case
 from bayesgp_mf.matrices.blas import one_thread_if_small
@@ -159,7 +159,7 @@ def sensitivity(
     """
     fit = fit_group(idata)
     check_has_cases(fit, "sensitivity")
-    check_positive_integers(draws=draws)
+    check_integers(1, draws=draws)
     if draws < FEWEST_DRAWS:
         raise ValueError(f"draws must be at least {FEWEST_DRAWS}, by which distances can be seen, got {draws}.")
     low, high = _checked(alphas)

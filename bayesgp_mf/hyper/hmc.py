@@ -28,6 +28,7 @@ from typing import ClassVar, NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from bayesgp_mf.arguments import check_integers
 from bayesgp_mf.errors import ConvergenceWarning, warn
 from bayesgp_mf.hyper.objective import Objective
 from bayesgp_mf.hyper.optimise import START_SPREAD, no_solution
@@ -35,7 +36,6 @@ from bayesgp_mf.hyper.scores import EvidenceScore
 from bayesgp_mf.hyper.strategy import Advance, HyperResult, Record, Strategy
 from bayesgp_mf.hyper.target import Target
 from bayesgp_mf.inference.solver import Solver
-from bayesgp_mf.inputs.options import check_positive_integers
 from bayesgp_mf.methods import MethodName
 from bayesgp_mf.types import Array
 
@@ -252,7 +252,7 @@ class HybridMonteCarlo(Strategy):
     method: MethodName | Solver | None = None
 
     def __post_init__(self) -> None:
-        check_positive_integers(iterations=self.iterations, leapfrog_steps=self.leapfrog_steps, chains=self.chains)
+        check_integers(1, iterations=self.iterations, leapfrog_steps=self.leapfrog_steps, chains=self.chains)
         if not isinstance(self.dropped, numbers.Real) or not 0 <= self.dropped < 1:
             raise ValueError(f"dropped must be a share of the iterations, 0 <= dropped < 1, got {self.dropped!r}.")
         sizes = self.step_size.values() if isinstance(self.step_size, Mapping) else [self.step_size]

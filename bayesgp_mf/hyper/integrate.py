@@ -27,6 +27,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 from scipy.linalg import hadamard
 
+from bayesgp_mf.arguments import check_integers
 from bayesgp_mf.errors import ConvergenceError, ConvergenceWarning, warn
 from bayesgp_mf.hyper.objective import Objective
 from bayesgp_mf.hyper.optimise import maximise, usual_solutions
@@ -35,7 +36,6 @@ from bayesgp_mf.hyper.search import record_of_search
 from bayesgp_mf.hyper.strategy import Advance, HyperResult, Strategy
 from bayesgp_mf.hyper.target import Target
 from bayesgp_mf.inference.solver import Solver
-from bayesgp_mf.inputs.options import check_positive_integers
 from bayesgp_mf.methods import MethodName
 from bayesgp_mf.types import Array
 
@@ -114,7 +114,7 @@ class Integrate(Strategy):
 
     def __post_init__(self) -> None:
         Strategy.__post_init__(self)  # not by super(): slots make this another class
-        check_positive_integers(points=self.points)
+        check_integers(1, points=self.points)
         if not isinstance(self.reach, numbers.Real) or not 1 < self.reach < np.inf:
             raise ValueError(f"reach must be a number > 1, got {self.reach!r}.")
 

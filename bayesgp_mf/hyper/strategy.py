@@ -9,11 +9,11 @@ from typing import Any, ClassVar, Self, TypeAlias
 
 import numpy as np
 
+from bayesgp_mf.arguments import check_flags, check_integers
 from bayesgp_mf.hyper.priors import Prior
 from bayesgp_mf.hyper.target import Model, Target
-from bayesgp_mf.inference.solution import Solution, check_flag
+from bayesgp_mf.inference.solution import Solution
 from bayesgp_mf.inference.solver import Solver
-from bayesgp_mf.inputs.options import check_positive_integers
 from bayesgp_mf.kernels import Kernel
 from bayesgp_mf.methods import MethodName
 from bayesgp_mf.parallel import Backend, backend, check_client
@@ -159,9 +159,9 @@ class Strategy(ABC):
 
     def __post_init__(self) -> None:
         """Raise a ValueError if an option that is common to strategies is out of its range."""
-        check_positive_integers(starts=self.starts, processes=self.processes)
+        check_integers(1, starts=self.starts, processes=self.processes)
         check_client(self.client)
-        check_flag("corrected", self.corrected)
+        check_flags(corrected=self.corrected)
 
     @property
     def name(self) -> str:

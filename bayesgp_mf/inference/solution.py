@@ -8,6 +8,7 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
+from bayesgp_mf.arguments import check_flags, check_integers
 from bayesgp_mf.errors import Status
 from bayesgp_mf.matrices.corrections import Correction, Sites
 from bayesgp_mf.notebook import as_html
@@ -75,11 +76,8 @@ class Control:
             raise ValueError(
                 f"evidence_tolerance must be a number of nats, 0 or more, got {self.evidence_tolerance!r}."
             )
-        whole = isinstance(self.max_iterations, numbers.Integral) and not isinstance(self.max_iterations, bool)
-        if not whole or self.max_iterations < 1:
-            raise ValueError(f"max_iterations must be a positive integer, got {self.max_iterations!r}.")
-        for name in ("throw", "progress"):
-            check_flag(name, getattr(self, name))
+        check_integers(1, max_iterations=self.max_iterations)
+        check_flags(throw=self.throw, progress=self.progress)
         if self.scheme not in ("fast", "paper"):
             raise ValueError(f"scheme must be 'fast' or 'paper', got {self.scheme!r}.")
         if self.gram not in ("auto", "dense", "low_rank"):
@@ -311,12 +309,6 @@ class Solution:
     def has_variance(self) -> bool:
         """Whether this is a distribution, with variances and an evidence, rather than a single function."""
         return self.evidence.kind != "none"
-
-
-def check_flag(name: str, value: object) -> None:
-    """Raise a ValueError if an option is not True or False: a word such as 'no' would count as true."""
-    if not isinstance(value, bool | np.bool_):
-        raise ValueError(f"{name} must be True or False, got {value!r}.")
 
 
 def check_control(control: object) -> None:

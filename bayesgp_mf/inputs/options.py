@@ -14,13 +14,9 @@ from numpy.typing import ArrayLike
 
 from bayesgp_mf.errors import UndefinedQuantityError
 from bayesgp_mf.inference.problem import check_likelihood
-from bayesgp_mf.inference.solution import check_flag
 from bayesgp_mf.kernels import Kernel
 from bayesgp_mf.likelihoods import Likelihood
 from bayesgp_mf.types import Array
-
-LARGEST_COUNT = 10**15
-"""A larger number is a slip: nothing that is counted here would fit into memory, or come to an end."""
 
 FORMER = {
     "starts": "It is an option of a strategy: hyper=hyper.Evidence(starts=...)",
@@ -133,18 +129,3 @@ def as_probabilities(argument: str, given: ArrayLike | None) -> Array | None:
     if levels.ndim != 1 or not levels.size or not np.all((levels > 0) & (levels < 1)):
         raise ValueError(f"{expected}, got {given!r:.80}.")
     return levels
-
-
-def check_positive_integers(**options: object) -> None:
-    """Raise a ValueError that names the first option that is not a positive integer, or a huge one."""
-    for name, value in options.items():
-        if not isinstance(value, int | np.integer) or isinstance(value, bool) or value < 1:
-            raise ValueError(f"{name} must be a positive integer, got {value!r}.")
-        if value > LARGEST_COUNT:
-            raise ValueError(f"{name} must be at most {LARGEST_COUNT}, got {value!r}. Ask for fewer.")
-
-
-def check_flags(**options: object) -> None:
-    """Raise a ValueError that names the first option that is not True or False: 'no' would count as true."""
-    for name, value in options.items():
-        check_flag(name, value)

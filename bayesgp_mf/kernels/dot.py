@@ -3,7 +3,6 @@ r"""Kernels of the weighted inner product :math:`s(x,x') = \sum_l w_l x_l x'_l`.
 from __future__ import annotations
 
 import abc
-import numbers
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import ClassVar, Literal
@@ -11,6 +10,7 @@ from typing import ClassVar, Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
+from bayesgp_mf.arguments import check_integers
 from bayesgp_mf.kernels.base import FromCross
 from bayesgp_mf.kernels.values import Columns, check_columns, chosen, chosen_pair, put_back, reduce_like
 from bayesgp_mf.types import Array
@@ -159,8 +159,7 @@ class Polynomial(OfInner):
     scale_name: ClassVar[str | None] = "variance"
 
     def __post_init__(self) -> None:
-        if not isinstance(self.degree, numbers.Integral) or self.degree < 1:
-            raise ValueError(f"degree must be a positive integer, got {self.degree!r}.")
+        check_integers(1, degree=self.degree)
         object.__setattr__(self, "degree", int(self.degree))
         super().__post_init__()
 

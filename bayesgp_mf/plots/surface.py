@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from bayesgp_mf.arguments import check_integers
 from bayesgp_mf.diagnostics.curves import Scale, check_scale
 from bayesgp_mf.diagnostics.fitted import Fitted, fitted
-from bayesgp_mf.inputs.options import check_positive_integers
 from bayesgp_mf.plots._axes import DIVERGING, SEQUENTIAL, as_drawn, axes_or_new, colour, in_legend, legend_above, marker
 from bayesgp_mf.plots.curves import other_inputs, target_label
 from bayesgp_mf.types import Array
@@ -85,7 +85,7 @@ def plot_surface(
         raise ValueError("there is a latent function for each class, and the map has one. Use scale='target'.")
     if points is None:
         points = grid_of_classes(40, len(fit.classes)) if several else 80
-    check_positive_integers(points=points)
+    check_integers(1, points=points)
     x, y = (_range(fit.X[:, column], points) for column in (across, upwards))
     X = np.tile(fit.middle(), (points * points, 1))
     X[:, across], X[:, upwards] = np.tile(x, points), np.repeat(y, points)

@@ -8,6 +8,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
+from bayesgp_mf.arguments import as_generator
 from bayesgp_mf.container.groups import Container, get_group, set_group
 from bayesgp_mf.container.layout import SAMPLE_DIMS, Layout
 from bayesgp_mf.container.loo import LEAVE_ONE_OUT
@@ -21,7 +22,6 @@ from bayesgp_mf.processes.single import Posterior
 from bayesgp_mf.progress import progress_bar
 from bayesgp_mf.pymc.marginal import Marginal
 from bayesgp_mf.pymc.op import FAILURES
-from bayesgp_mf.seeds import as_generator
 from bayesgp_mf.types import Array
 
 Pointwise = Literal["leave_one_out", "latent"]

@@ -28,6 +28,7 @@ from numpy.typing import NDArray
 from pytensor.gradient import DisconnectedType
 from pytensor.graph.basic import Variable
 
+from bayesgp_mf.arguments import check_integers
 from bayesgp_mf.container.groups import get_group
 from bayesgp_mf.errors import ConvergenceWarning, LowRankError
 from bayesgp_mf.hyper import EvidenceScore, HyperResult, Objective, Strategy, Target
@@ -35,7 +36,6 @@ from bayesgp_mf.hyper.optimise import no_solution
 from bayesgp_mf.hyper.scores import KNOWN
 from bayesgp_mf.hyper.strategy import Advance
 from bayesgp_mf.inference.solver import Solver
-from bayesgp_mf.inputs.options import check_positive_integers
 from bayesgp_mf.matrices.blas import one_thread_if_small
 from bayesgp_mf.methods import MethodName
 from bayesgp_mf.pymc.graph import FloatOp
@@ -313,9 +313,9 @@ class Nuts(Strategy):
     method: MethodName | Solver | None = None
 
     def __post_init__(self) -> None:
-        check_positive_integers(draws=self.draws, tune=self.tune, chains=self.chains)
+        check_integers(1, draws=self.draws, tune=self.tune, chains=self.chains)
         if self.cores is not None:
-            check_positive_integers(cores=self.cores)
+            check_integers(1, cores=self.cores)
         if not isinstance(self.target_accept, numbers.Real) or not 0 < self.target_accept < 1:
             raise ValueError(f"target_accept must be a number, 0 < target_accept < 1, got {self.target_accept!r}.")
         if self.nuts_sampler not in SAMPLERS:

@@ -12,6 +12,7 @@ import numpy as np
 import xarray as xr
 from numpy.typing import ArrayLike
 
+from bayesgp_mf.arguments import check_flags, check_integers
 from bayesgp_mf.container.checks import checksum
 from bayesgp_mf.container.groups import Container, copied, get_group, group_or_empty, make_container
 from bayesgp_mf.container.layout import SAMPLE_DIMS, common_attrs
@@ -24,7 +25,6 @@ from bayesgp_mf.fitting import Seed, predict
 from bayesgp_mf.hyper import Prior, Target
 from bayesgp_mf.inference.solution import Control
 from bayesgp_mf.inference.solver import Solver
-from bayesgp_mf.inputs.options import check_flags, check_positive_integers
 from bayesgp_mf.likelihoods import Likelihood
 from bayesgp_mf.matrices.blas import one_thread_if_small
 from bayesgp_mf.matrices.factors import cholesky
@@ -134,7 +134,7 @@ def validate(
     >>> found.trusted, found.agreement.verdict
     (True, 'differ')
     """
-    check_positive_integers(draws=draws, tune=tune, chains=chains, processes=processes)
+    check_integers(1, draws=draws, tune=tune, chains=chains, processes=processes)
     check_flags(progress=progress)
     given: dict[str, Any] = {"kernel": kernel, "likelihood": likelihood, "method": method}
     model = generative_of(idata, kernel, likelihood, priors)

@@ -16,6 +16,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
+from bayesgp_mf.arguments import as_generator, check_flags, check_integers
 from bayesgp_mf.container.groups import Container
 from bayesgp_mf.container.write import check_storable_in_parts, parts_container, posterior_in_parts
 from bayesgp_mf.errors import NO_SOLUTION, ConvergenceWarning, Status, warn
@@ -29,7 +30,7 @@ from bayesgp_mf.inference.problem import check_likelihood, status_in_words
 from bayesgp_mf.inference.solution import Control, Evidence, Info, check_control
 from bayesgp_mf.inputs.inducing import as_inducing, warn_of_groups
 from bayesgp_mf.inputs.labels import encode_targets
-from bayesgp_mf.inputs.options import FORMER, as_kernel, check_flags, check_positive_integers, naming_absent
+from bayesgp_mf.inputs.options import FORMER, as_kernel, naming_absent
 from bayesgp_mf.inputs.scales import warn_of_scale
 from bayesgp_mf.kernels import Kernel, log_gradient, log_vector, with_log_vector
 from bayesgp_mf.likelihoods import Likelihood, Probit
@@ -38,7 +39,6 @@ from bayesgp_mf.matrices.inducing_points import inducing_points
 from bayesgp_mf.parallel import Backend
 from bayesgp_mf.parallel import backend as place
 from bayesgp_mf.progress import progress_bar
-from bayesgp_mf.seeds import as_generator
 from bayesgp_mf.sharded.shard import ShardModel, real_targets
 from bayesgp_mf.sharded.solve import LOSSES, ShardedSolution, evidence_gradient, shards_lost, solve
 from bayesgp_mf.sharded.sources import Rows, Table, from_dask
@@ -93,7 +93,7 @@ class ShardedFit:
         ValueError
             If draws or chains are not positive, or the likelihood cannot be saved.
         """
-        check_positive_integers(draws=draws, chains=chains)
+        check_integers(1, draws=draws, chains=chains)
         stream = self.stream
         factor = stream.factor
         f = factor.draw((int(chains), int(draws)), as_generator(random_seed))[..., 0]
@@ -271,7 +271,7 @@ def fit(
     """
     check_likelihood(likelihood)
     check_storable_in_parts(as_kernel(kernel, tuned=hyper is not None), likelihood)
-    check_positive_integers(draws=draws, chains=chains)
+    check_integers(1, draws=draws, chains=chains)
     rng = as_generator(random_seed)
     if client is None and processes == 1:
         client = _default_client()
@@ -354,9 +354,8 @@ def fit_stream(
     check_control(control)
     control.check_scheme("tap on shards")
     check_flags(progress=progress)
-    check_positive_integers(processes=processes)
-    if not isinstance(refine, int | np.integer) or isinstance(refine, bool) or refine < 0:
-        raise ValueError(f"refine must be a number of steps, 0 or more, got {refine!r}.")
+    check_integers(1, processes=processes)
+    check_integers(0, refine=refine)
     if hyper is not None:
         check_hyper(hyper)
     if client is not None and processes != 1:
@@ -489,7 +488,7 @@ def _points(
         if chosen.move:
             raise ValueError("Inducing: move is not there for a table in parts. Leave it out.")
         return chosen.chosen(known.X, t, kernel, rng)
-    check_positive_integers(inducing=inducing)
+    check_integers(1, inducing=inducing)
     if inducing > t.size:
         raise ValueError(f"inducing={inducing} cases are to be drawn from {t.size}. Give fewer.")
     return Inducing(int(inducing)).chosen(known.X, t, kernel, rng)

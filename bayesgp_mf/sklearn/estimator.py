@@ -17,6 +17,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import validate_data
 
+from bayesgp_mf.arguments import check_integers
 from bayesgp_mf.container.groups import Container, LooEstimate, get_group
 from bayesgp_mf.container.stored import not_stored
 from bayesgp_mf.fitting import fit, posterior
@@ -28,7 +29,7 @@ from bayesgp_mf.inference.solution import Control
 from bayesgp_mf.inference.solver import Solver
 from bayesgp_mf.inputs.frames import as_pandas
 from bayesgp_mf.inputs.groups import as_inputs_of, holds_more_than_numbers, levels_of
-from bayesgp_mf.inputs.options import FORMER, as_kernel, as_names, check_positive_integers, naming_absent
+from bayesgp_mf.inputs.options import FORMER, as_kernel, as_names, naming_absent
 from bayesgp_mf.inputs.tables import as_inputs, as_weights, check_all_same_cases, feature_names
 from bayesgp_mf.kernels import Gaussian, Kernel
 from bayesgp_mf.likelihoods import Likelihood
@@ -119,7 +120,7 @@ class GPEstimator(BaseEstimator, abc.ABC):  # type: ignore[misc]  # scikit-learn
         """What `bayesgp_mf.fit` returns, for ArviZ; its draws are made when it is first asked for."""
         found = self._learned("idata_")
         if self._idata is None:
-            check_positive_integers(draws=self.draws)
+            check_integers(1, draws=self.draws)
             self._idata = found.container(self.draws, self._seed)
         return self._idata
 
@@ -144,7 +145,7 @@ class GPEstimator(BaseEstimator, abc.ABC):  # type: ignore[misc]  # scikit-learn
             Targets, or labels.
         """
         fitted, X = self._learned("sample_y"), self._new(X)
-        check_positive_integers(n_samples=n_samples)
+        check_integers(1, n_samples=n_samples)
         rng = np.random.default_rng(_seed(random_state))
         return self._as_given(fitted.sample(X, int(n_samples), rng).T)
 

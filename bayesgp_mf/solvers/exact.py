@@ -14,13 +14,13 @@ what each of them predicts.
 
 from __future__ import annotations
 
-import numbers
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
+from bayesgp_mf.arguments import check_integers
 from bayesgp_mf.errors import (
     ConvergenceError,
     InconsistentDataError,
@@ -69,10 +69,8 @@ class Exact:
     random_seed: int = 0
 
     def __post_init__(self) -> None:
-        for name, least in (("log2_points", 1), ("scrambles", 1), ("most_scrambles", 1), ("random_seed", 0)):
-            value = getattr(self, name)
-            if not isinstance(value, numbers.Integral) or isinstance(value, bool) or value < least:
-                raise ValueError(f"{name} must be an integer of at least {least}, got {value!r}.")
+        check_integers(1, log2_points=self.log2_points, scrambles=self.scrambles, most_scrambles=self.most_scrambles)
+        check_integers(0, random_seed=self.random_seed)
 
     @property
     def traits(self) -> Traits:

@@ -14,12 +14,12 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from bayesgp_mf.arguments import check_integers
 from bayesgp_mf.hyper import Strategy, Target, get_strategy
 from bayesgp_mf.hyper.target import public_names
 from bayesgp_mf.inference.solver import traits_of
 from bayesgp_mf.inputs.frames import as_pandas
 from bayesgp_mf.inputs.labels import check_no_missing, encode_labels, encode_targets
-from bayesgp_mf.inputs.options import check_positive_integers
 from bayesgp_mf.kernels import Kernel
 from bayesgp_mf.likelihoods import Likelihood
 from bayesgp_mf.likelihoods.class_names import checked_classes
@@ -94,7 +94,7 @@ def as_budget(budget: Any, classes: tuple[Any, ...] | None) -> int | None:
     """Return a number of basis inputs, or None, or raise a ValueError; of classes that are known not too many."""
     if budget is None:
         return None
-    check_positive_integers(budget=budget)
+    check_integers(1, budget=budget)
     if classes is not None:
         check_rows(int(budget), len(classes) - 1)
     return int(budget)

@@ -16,6 +16,7 @@ import numpy as np
 import xarray as xr
 from numpy.typing import ArrayLike
 
+from bayesgp_mf.arguments import as_generator, check_flags, check_integers
 from bayesgp_mf.container.groups import Container, make_container
 from bayesgp_mf.container.layout import SAMPLE_DIMS, common_attrs
 from bayesgp_mf.errors import DamagedFileError, NotPositiveDefiniteError, UndefinedQuantityError
@@ -24,7 +25,7 @@ from bayesgp_mf.hyper import SEARCHES, SearchName, Strategy
 from bayesgp_mf.inference.problem import check_likelihood
 from bayesgp_mf.inference.solution import Control, check_control
 from bayesgp_mf.inputs.groups import as_new_inputs, with_unread
-from bayesgp_mf.inputs.options import FORMER, as_kernel, check_flags, check_positive_integers, naming_absent
+from bayesgp_mf.inputs.options import FORMER, as_kernel, naming_absent
 from bayesgp_mf.inputs.scales import warn_of_offset, warn_of_scale
 from bayesgp_mf.inputs.tables import as_inputs, as_offset, as_weights, check_all_same_cases, feature_names
 from bayesgp_mf.kernels import Kernel
@@ -33,7 +34,6 @@ from bayesgp_mf.matrices.blas import one_thread_if_small
 from bayesgp_mf.matrices.blocks import blocks
 from bayesgp_mf.notebook import as_html
 from bayesgp_mf.progress import progress_bar
-from bayesgp_mf.seeds import as_generator
 from bayesgp_mf.streams import arguments
 from bayesgp_mf.streams.factor import Factor, nothing
 from bayesgp_mf.streams.files import OPTIONS, check_writable, read, state_of, write
@@ -164,7 +164,7 @@ class Stream:
     ) -> None:
         check_likelihood(likelihood)
         start = as_kernel(kernel)
-        check_positive_integers(first=first, reservoir=reservoir, batch=batch)
+        check_integers(1, first=first, reservoir=reservoir, batch=batch)
         check_control(control)
         if hyper is not None:
             if hyper not in SEARCHES:
@@ -334,7 +334,7 @@ class Stream:
             If a batch has no solution. The stream then has learned from all batches before it, and a note of the error
             says how many cases these are. After Ctrl-C the same is true.
         """
-        check_positive_integers(every=every)
+        check_integers(1, every=every)
         check_flags(progress=progress)
         path = None if checkpoint is None else as_path("checkpoint", checkpoint)
         if path is not None:
@@ -494,7 +494,7 @@ class Stream:
         It has the groups ``posterior`` (f at the basis inputs), ``constant_data`` (these, X) and ``fit`` (parameters of
         the kernel, ``log_score`` and ``n_cases`` of each batch, ``n_seen``).
         """
-        check_positive_integers(draws=draws, chains=chains)
+        check_integers(1, draws=draws, chains=chains)
         state, score, classes = self._state, self.log_score, self._classes
         factor, attrs = state.factor, common_attrs()
         f = values_of(self.likelihood).draw(factor, (int(chains), int(draws)), as_generator(random_seed))

@@ -27,6 +27,7 @@ import pandas as pd
 import xarray as xr
 from numpy.typing import ArrayLike, NDArray
 
+from bayesgp_mf.arguments import check_flags, check_integers
 from bayesgp_mf.container import stored
 from bayesgp_mf.container.checks import checksum
 from bayesgp_mf.container.draws import draw_training
@@ -43,7 +44,7 @@ from bayesgp_mf.inference.solution import Control
 from bayesgp_mf.inference.solver import Solver
 from bayesgp_mf.inputs.frames import as_pandas
 from bayesgp_mf.inputs.groups import as_inputs_of
-from bayesgp_mf.inputs.options import as_kernel, check_flags, check_positive_integers
+from bayesgp_mf.inputs.options import as_kernel
 from bayesgp_mf.inputs.tables import feature_names
 from bayesgp_mf.kernels import Kernel
 from bayesgp_mf.likelihoods import Likelihood, Probit
@@ -148,7 +149,7 @@ def calibrate(
     >>> found.passed
     True
     """
-    check_positive_integers(replicas=replicas, draws=draws, processes=processes)
+    check_integers(1, replicas=replicas, draws=draws, processes=processes)
     check_flags(progress=progress)
     model = generative(X, kernel, likelihood, priors, bounds, fixed, offset)
     strategy = None if hyper is None else get_strategy(hyper)

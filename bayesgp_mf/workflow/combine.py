@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import softmax
 
+from bayesgp_mf.arguments import as_generator
 from bayesgp_mf.container.groups import Container, get_group
 from bayesgp_mf.container.layout import BY_CASE, MODELS, SAMPLE_DIMS, TABLE, class_names_of
 from bayesgp_mf.container.read import fit_group, from_container
@@ -19,7 +20,6 @@ from bayesgp_mf.diagnostics.compare import SAME_KIND, compare
 from bayesgp_mf.fitting import Seed
 from bayesgp_mf.inputs.groups import reads
 from bayesgp_mf.processes.process import Ensemble, Part, Process, Tuned
-from bayesgp_mf.seeds import as_generator
 from bayesgp_mf.types import Array
 
 LEAST = 1e-6

@@ -31,6 +31,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike
 
+from bayesgp_mf.arguments import check_flags, check_integers
 from bayesgp_mf.container.checks import checksum
 from bayesgp_mf.container.files import load, save
 from bayesgp_mf.container.groups import Container
@@ -43,7 +44,7 @@ from bayesgp_mf.files import as_path
 from bayesgp_mf.fitting import Seed, fit
 from bayesgp_mf.hyper import HyperName, Strategy
 from bayesgp_mf.inputs.frames import as_pandas, row_labels
-from bayesgp_mf.inputs.options import as_kernel, as_likelihood, check_flags, check_positive_integers
+from bayesgp_mf.inputs.options import as_kernel, as_likelihood
 from bayesgp_mf.inputs.tables import feature_names
 from bayesgp_mf.kernels import Kernel, leaves
 from bayesgp_mf.likelihoods import Likelihood, Probit
@@ -170,7 +171,7 @@ def explore(
     >>> found.found, list(found.table.index)
     ('both', ['both', 'line'])
     """
-    check_positive_integers(most=most, processes=processes)
+    check_integers(1, most=most, processes=processes)
     check_flags(grow=grow, progress=progress)
     if score not in ("evidence", "loo"):
         raise ValueError(f"score must be 'evidence' or 'loo', got {score!r}.")

@@ -9,13 +9,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from bayesgp_mf.arguments import as_generator
 from bayesgp_mf.container.stored import refused_as
 from bayesgp_mf.errors import warn
 from bayesgp_mf.files import as_path
 from bayesgp_mf.fitting import Seed
 from bayesgp_mf.parallel import backend
 from bayesgp_mf.progress import progress_bar
-from bayesgp_mf.seeds import as_generator
 
 
 @dataclass(eq=False)

@@ -14,6 +14,7 @@ import numpy as np
 import xarray as xr
 from numpy.typing import ArrayLike, NDArray
 
+from bayesgp_mf.arguments import as_generator, check_integers
 from bayesgp_mf.container.groups import Container, make_container, set_group
 from bayesgp_mf.container.layout import SAMPLE_DIMS, TABLE, Layout, common_attrs
 from bayesgp_mf.container.read import fit_group, from_container
@@ -27,7 +28,7 @@ from bayesgp_mf.hyper.target import Model, public_names, with_own_priors
 from bayesgp_mf.inference.solution import Control
 from bayesgp_mf.inputs.frames import as_pandas, kind_of, row_labels
 from bayesgp_mf.inputs.groups import as_inputs_of
-from bayesgp_mf.inputs.options import as_kernel, as_likelihood, as_names, check_model, check_positive_integers
+from bayesgp_mf.inputs.options import as_kernel, as_likelihood, as_names, check_model
 from bayesgp_mf.inputs.tables import as_offset, check_all_same_cases, check_here, feature_names
 from bayesgp_mf.kernels import Kernel
 from bayesgp_mf.likelihoods import Likelihood, Probit
@@ -36,7 +37,6 @@ from bayesgp_mf.matrices.blas import one_thread_if_small
 from bayesgp_mf.matrices.factors import psd_root
 from bayesgp_mf.matrices.memory import check_draws, check_memory
 from bayesgp_mf.methods import get_method
-from bayesgp_mf.seeds import as_generator
 from bayesgp_mf.types import Array
 
 LABELS = ("0", "1")
@@ -258,7 +258,7 @@ def prior_predictive(
     >>> share.quantile([0.05, 0.95]).values.round(2)
     array([0.18, 0.83])
     """
-    check_positive_integers(draws=draws)
+    check_integers(1, draws=draws)
     rng, idata = as_generator(random_seed), as_container(X)
     if idata is None:
         model = generative(X, kernel, likelihood or Probit(), priors, bounds, fixed, offset)

@@ -17,6 +17,7 @@ import pandas as pd
 from numpy.typing import ArrayLike
 from scipy.special import ndtri
 
+from bayesgp_mf.arguments import check_flags, check_integers
 from bayesgp_mf.container.groups import Container
 from bayesgp_mf.container.read import fit_group, from_container
 from bayesgp_mf.container.stored import priors_of
@@ -28,7 +29,6 @@ from bayesgp_mf.hyper import HyperName, Strategy, Target, get_strategy
 from bayesgp_mf.inference.assembly import assemble_as
 from bayesgp_mf.inference.solution import Control
 from bayesgp_mf.inference.solver import Solver
-from bayesgp_mf.inputs.options import check_flags, check_positive_integers
 from bayesgp_mf.likelihoods import Likelihood
 from bayesgp_mf.likelihoods.by_case import by_case
 from bayesgp_mf.matrices.blas import one_thread_if_small
@@ -154,7 +154,7 @@ def plan(
     """
     fit = fit_group(idata)
     check_has_cases(fit, "a plan")
-    check_positive_integers(replicas=replicas, test=test, processes=processes)
+    check_integers(1, replicas=replicas, test=test, processes=processes)
     check_flags(progress=progress)
     if not (isinstance(level, float) and 0.0 < level < 1.0):
         raise ValueError(f"level must be a probability between 0 and 1, such as 0.8, got {level!r}.")

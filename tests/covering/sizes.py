@@ -17,7 +17,7 @@ BOUNDS = {"min", "max", "minimum", "maximum", "clip", "blocks", "blocks_by_size"
 NO_THRESHOLDS: dict[str, str] = {
     "Ranges of numbers: beyond these arithmetic fails, whatever the number of cases.": (
         "hyper.hmc.LARGEST_ENERGY_ERROR "
-        "inputs.options.LARGEST_COUNT inputs.tables.LARGEST_WHOLE likelihoods.base.LARGEST_WEIGHT "
+        "arguments.LARGEST_COUNT inputs.tables.LARGEST_WHOLE likelihoods.base.LARGEST_WEIGHT "
         "likelihoods.below.LARGEST likelihoods.by_case.LARGEST_POWER likelihoods.counts._POISSON_LARGEST "
         "likelihoods.counts._LARGE likelihoods.logit.LARGEST_TRIALS "
         "processes.corrected.FARTHEST "

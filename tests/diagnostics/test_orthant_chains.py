@@ -122,7 +122,7 @@ def test_random_seeds_and_errors():
         sample_orthant_chains(gram, t, move="gibbs")
     with pytest.raises(ValueError, match="chains must be a positive integer"):
         sample_orthant_chains(gram, t, chains=0)
-    with pytest.raises(ValueError, match="tune must be an integer, zero or more"):
+    with pytest.raises(ValueError, match="tune must be an integer of at least 0"):
         sample_orthant_chains(gram, t, tune=-1)
     with pytest.raises(bgp.NotPositiveDefiniteError, match="singular"):
         sample_orthant_chains(np.ones((2, 2)), [1, 1])

@@ -44,7 +44,7 @@ def test_a_seed_that_must_be_a_number_is_named(seed):
 @pytest.mark.parametrize("option", ["log2_points", "scrambles", "most_scrambles"])
 def test_an_option_of_exact_that_is_no_count_is_named(option):
     for value in ("a", 0, 1.5):
-        with pytest.raises(ValueError, match=f"{option} must be an integer of at least 1, got {value!r}"):
+        with pytest.raises(ValueError, match=f"{option} must be a positive integer, got {value!r}"):
             Exact(**{option: value})
 
 

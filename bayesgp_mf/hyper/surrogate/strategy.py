@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import logsumexp
 
+from bayesgp_mf.arguments import check_integers
 from bayesgp_mf.errors import ConvergenceWarning, warn
 from bayesgp_mf.hyper.hmc import Dynamics, LogDensities, reflect
 from bayesgp_mf.hyper.integrate import warn_dropped
@@ -26,7 +27,6 @@ from bayesgp_mf.hyper.strategy import Advance, HyperResult, Strategy
 from bayesgp_mf.hyper.surrogate.process import fit_process
 from bayesgp_mf.hyper.target import Target
 from bayesgp_mf.inference.solver import Solver
-from bayesgp_mf.inputs.options import check_positive_integers
 from bayesgp_mf.methods import MethodName
 from bayesgp_mf.parallel import Backend, Serial
 from bayesgp_mf.types import Array
@@ -245,14 +245,14 @@ class Surrogate(Strategy):
 
     def __post_init__(self) -> None:
         Strategy.__post_init__(self)  # not by super(): slots make this another class
-        check_positive_integers(nodes=self.nodes)
+        check_integers(1, nodes=self.nodes)
         if self.nodes < FEWEST_WEIGHTS:
             raise ValueError(
                 f"nodes must be at least {FEWEST_WEIGHTS}, from whose weights one can tell whether they average out, "
                 f"got {self.nodes}."
             )
         if self.training is not None:
-            check_positive_integers(training=self.training)
+            check_integers(1, training=self.training)
 
     def _score(self, known: float) -> Score:
         return score_of_evidence(known, corrected=self.corrected)

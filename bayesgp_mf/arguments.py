@@ -1,0 +1,38 @@
+"""Arguments that many functions have: counts, flags, and what a user calls a seed."""
+
+from __future__ import annotations
+
+import numbers
+from typing import Any, Literal
+
+import numpy as np
+
+LARGEST_COUNT = 10**15
+"""A larger number is a slip: nothing that is counted here would fit into memory, or come to an end."""
+
+
+def as_generator(random_seed: Any) -> np.random.Generator:
+    """Return the source of randomness that ``random_seed`` stands for, or raise a ValueError that names it."""
+    try:
+        return np.random.default_rng(random_seed)
+    except (TypeError, ValueError) as error:
+        raise ValueError(
+            f"random_seed must be a non-negative integer, a numpy.random.Generator or None, got {random_seed!r}."
+        ) from error
+
+
+def check_integers(least: Literal[0, 1], **options: object) -> None:
+    """Raise a ValueError that names the first option that is no integer from 0 or 1 on, or a huge one from 1 on."""
+    expected = "a positive integer" if least else "an integer of at least 0"
+    for name, value in options.items():
+        if not isinstance(value, numbers.Integral) or isinstance(value, bool) or value < least:
+            raise ValueError(f"{name} must be {expected}, got {value!r}.")
+        if least and value > LARGEST_COUNT:
+            raise ValueError(f"{name} must be at most {LARGEST_COUNT}, got {value!r}. Ask for fewer.")
+
+
+def check_flags(**options: object) -> None:
+    """Raise a ValueError that names the first option that is not True or False: 'no' would count as true."""
+    for name, value in options.items():
+        if not isinstance(value, bool | np.bool_):
+            raise ValueError(f"{name} must be True or False, got {value!r}.")
