@@ -91,9 +91,8 @@ def loo(
         if named := [name for name, value in given.items() if value is not None]:
             raise ValueError(f"{named[0]} is for what fit returned, and these are draws of PyMC: leave it out.")
         return _of_draws(get_group(idata, LEAVE_ONE_OUT))
-    check_has_cases(fit_group(idata), "leave-one-out prediction")
+    pointwise = log_densities(idata)
     posterior = from_container(idata, kernel, likelihood, method)
-    pointwise = pointwise_loo(get_group(idata, "fit"))
     if corrected:
         pointwise = pointwise.copy(data=posterior.corrected_loo)
     elif (of_worst := posterior.loo_of_worst) is not None:
@@ -193,8 +192,10 @@ def pointwise_of(estimate: LooEstimate) -> Array:
     return np.asarray(either["loo_i" if arviz_major() < 1 else "elpd_i"].values)
 
 
-def pointwise_loo(fit: xr.Dataset) -> xr.DataArray:
+def log_densities(idata: Container) -> xr.DataArray:
     """Return the leave-one-out log density of each case, or raise an UndefinedQuantityError that says why none is."""
+    fit = fit_group(idata)
+    check_has_cases(fit, "leave-one-out prediction")
     if LOO_OMITTED in fit.attrs:
         raise UndefinedQuantityError(str(fit.attrs[LOO_OMITTED]))
     return fit["loo_i"]

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from bayesgp_mf.container.groups import Container, group_names, group_or_empty
 from bayesgp_mf.container.layout import SAMPLE_DIMS
-from bayesgp_mf.container.loo import is_of_draws, loo, pointwise_loo, pointwise_of
+from bayesgp_mf.container.loo import is_of_draws, loo, pointwise_of
 from bayesgp_mf.container.read import has_random_kernels
 from bayesgp_mf.diagnostics.importance import (
     FEWEST_IN_CHAIN,
@@ -384,7 +384,7 @@ def _log_predictive(idata: Container) -> tuple[Array, Array] | None:
         try:
             values = pointwise_of(loo(idata))
         except ValueError:  # the container does not hold the kernel, the likelihood or the method
-            values = pointwise_loo(fit).values
+            values = fit["loo_i"].values
         return values, np.zeros(values.size)
     if "bayesgp_mf_format" in fit.attrs:  # its draws are of the approximation
         return None

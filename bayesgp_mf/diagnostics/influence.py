@@ -22,11 +22,10 @@ import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
 from bayesgp_mf.container.groups import Container
-from bayesgp_mf.container.loo import observed_targets
+from bayesgp_mf.container.loo import log_densities, observed_targets
 from bayesgp_mf.container.read import fit_group, from_container
 from bayesgp_mf.container.stored import priors_of
 from bayesgp_mf.container.write import check_has_cases
-from bayesgp_mf.diagnostics.loo import log_densities
 from bayesgp_mf.errors import UndefinedQuantityError
 from bayesgp_mf.hyper.objective import DIFFERENCE, Objective
 from bayesgp_mf.hyper.priors import Prior

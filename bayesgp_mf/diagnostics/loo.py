@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from bayesgp_mf.arguments import as_generator, check_integers
 from bayesgp_mf.container.groups import Container, get_group, make_container
 from bayesgp_mf.container.layout import SAMPLE_DIMS, Layout, common_attrs
-from bayesgp_mf.container.loo import pointwise_loo
+from bayesgp_mf.container.loo import log_densities
 from bayesgp_mf.container.read import fit_group, from_container
 from bayesgp_mf.container.write import check_has_cases
 from bayesgp_mf.diagnostics.curves import relevance
@@ -227,13 +227,6 @@ def worst_cases(idata: Container, number: int = 5, *, inputs: int = 3, **given: 
 def label_in_words(label: Any) -> str:
     """Return the label of a row as text, a date or a time without digits that say nothing."""
     return np.datetime_as_string(label, unit="auto") if isinstance(label, np.datetime64) else str(label)
-
-
-def log_densities(idata: Container) -> xr.DataArray:
-    """Return the leave-one-out log predictive density of each case of a fit, or raise an UndefinedQuantityError."""
-    fit = fit_group(idata)
-    check_has_cases(fit, "leave-one-out prediction")
-    return pointwise_loo(fit)
 
 
 class _Prediction(NamedTuple):

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from scipy.special import betaln, gammaln, xlog1py, xlogy
 
 from bayesgp_mf.container.groups import Container, get_group
-from bayesgp_mf.diagnostics.loo import log_densities
+from bayesgp_mf.container.loo import log_densities
 from bayesgp_mf.diagnostics.predicted import Predicted, predicted
 from bayesgp_mf.errors import UndefinedQuantityError
 from bayesgp_mf.inference.solver import Solver

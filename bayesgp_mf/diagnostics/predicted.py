@@ -11,9 +11,9 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import logsumexp
 
 from bayesgp_mf.container.groups import Container, get_group, group_names
-from bayesgp_mf.container.layout import LOO_OMITTED, class_names_of
+from bayesgp_mf.container.layout import class_names_of
+from bayesgp_mf.container.loo import log_densities
 from bayesgp_mf.container.read import fit_group, from_container
-from bayesgp_mf.container.write import check_has_cases
 from bayesgp_mf.errors import UndefinedQuantityError
 from bayesgp_mf.inference.solution import ClassLeaveOneOut
 from bayesgp_mf.inference.solver import Solver
@@ -135,9 +135,7 @@ def predicted(
     fit = fit_group(idata)
     classes = class_names_of(fit)
     if y_new is None:
-        check_has_cases(fit, "leave-one-out prediction")
-        if LOO_OMITTED in fit.attrs:
-            raise UndefinedQuantityError(str(fit.attrs[LOO_OMITTED]))
+        log_densities(idata)  # which raises where there are none
     elif "predictions" not in group_names(idata):
         raise ValueError("y_new are the targets of predictions, and there are none. First predict(idata, X_new).")
     process = from_container(idata, kernel, likelihood, method)

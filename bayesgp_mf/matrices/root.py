@@ -22,6 +22,8 @@ from bayesgp_mf.types import Array
 
 def features_of(kernel: Any, points: Array, factor: Array, X: Array) -> Array:
     """Return the features L^-1 k(P, x) ``(r, m)`` of cases, for the Cholesky factor L of the covariances of points."""
+    if points.shape[0] == 0:  # which not every kernel is made for
+        return np.empty((0, X.shape[0]), order="F")
     # the transpose of k(x, P) has the order of memory in which equations are solved in place
     cross = np.asarray(kernel.cross(X, points), dtype=np.float64)
     return np.asarray(blas.dtrsm(1.0, factor, cross.T, lower=1, overwrite_b=1))

@@ -11,9 +11,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from bayesgp_mf.container.groups import Container
+from bayesgp_mf.container.loo import log_densities
 from bayesgp_mf.diagnostics.agreement import PROBABILITY, Compared, agreement
 from bayesgp_mf.diagnostics.fitted import fitted
-from bayesgp_mf.diagnostics.loo import WorstCases, label_in_words, log_densities, worst_cases
+from bayesgp_mf.diagnostics.loo import WorstCases, label_in_words, worst_cases
 from bayesgp_mf.plots._axes import BAND, LINE, POINT, as_drawn, at_tick, axes_or_new, legend_above
 from bayesgp_mf.types import Array
 

@@ -10,20 +10,7 @@ import numpy as np
 from bayesgp_mf.diagnostics.curves import Curve, Scale, curve, partial_dependence, relevance
 from bayesgp_mf.diagnostics.fitted import Fitted, fitted
 from bayesgp_mf.kernels import leaves
-from bayesgp_mf.plots._axes import (
-    ACCENT,
-    LINE,
-    LINES,
-    POINT,
-    as_drawn,
-    at_tick,
-    axes_or_new,
-    colour,
-    in_legend,
-    legend_above,
-    marker,
-    panels,
-)
+from bayesgp_mf.plots import _axes
 from bayesgp_mf.types import Array
 
 if TYPE_CHECKING:
@@ -98,15 +85,15 @@ def plot_latent(
     column = 0 if feature is None else fit.column(feature)
     probabilities = band_levels(levels)
     found = curve(fit, column, scale=scale, probabilities=probabilities, points=points)
-    ax = axes_or_new(ax)
+    ax = _axes.axes_or_new(ax)
     draw_curve(ax, found, levels, fit.classes if found.mean.ndim > 1 else (), inside="f" if scale == "latent" else "")
     if fit.y is not None:
         _draw_cases(ax, fit, column, scale, found)
-    ax.set(xlabel=as_drawn(fit.names[column]) + other_inputs(fit, 1), ylabel=target_label(fit, scale))
+    ax.set(xlabel=_axes.as_drawn(fit.names[column]) + other_inputs(fit, 1), ylabel=target_label(fit, scale))
     name_groups(ax, found)
     if scale == "target":
         name_levels(ax, fit)
-    legend_above(ax)
+    _axes.legend_above(ax)
     return ax
 
 
@@ -116,22 +103,22 @@ def _draw_cases(ax: Axes, fit: Fitted, column: int, scale: Scale, found: Curve) 
     x, y = fit.X[:, column], fit.y
     likelihood = fit.likelihood
     if fit.is_location or (scale == "target" and not likelihood.has_classes):
-        ax.plot(x, _on_scale(fit), "o", color=ACCENT, markersize=3, alpha=0.6, label="one case", zorder=4)
+        ax.plot(x, _on_scale(fit), "o", color=_axes.ACCENT, markersize=3, alpha=0.6, label="one case", zorder=4)
         return
     if found.levels:
         return
     if likelihood.is_real:
         at_edge = ax.get_xaxis_transform()
-        ax.plot(x, np.full(x.size, EDGE), "|", color=ACCENT, markersize=7, transform=at_edge, label="one case")
+        ax.plot(x, np.full(x.size, EDGE), "|", color=_axes.ACCENT, markersize=7, transform=at_edge, label="one case")
         return
     for code, name in enumerate(fit.classes):
         here = y == code
         height = 1.0 - EDGE if likelihood.is_binary and code else EDGE
-        shade = (LINE, ACCENT)[code] if likelihood.is_binary else colour(code)
+        shade = (_axes.LINE, _axes.ACCENT)[code] if likelihood.is_binary else _axes.colour(code)
         ax.plot(
-            x[here], np.full(int(here.sum()), height), "|" if likelihood.is_binary else marker(code), color=shade,
+            x[here], np.full(int(here.sum()), height), "|" if likelihood.is_binary else _axes.marker(code), color=shade,
             markersize=8 if likelihood.is_binary else 3, transform=ax.get_xaxis_transform(),
-            label=in_legend(name, "case of "), zorder=4, alpha=0.8,
+            label=_axes.in_legend(name, "case of "), zorder=4, alpha=0.8,
         )  # fmt: skip
 
 
@@ -213,7 +200,7 @@ def plot_partial_dependence(
     curves = partial_dependence(
         idata, features, scale=scale, probabilities=probabilities, points=points or _enough(fit), **given
     )  # fmt: skip
-    axes = panels(ax, len(curves))
+    axes = _axes.panels(ax, len(curves))
     sides = [np.concatenate([each.mean.ravel(), each.quantiles.ravel()]) for each in curves]
     low, high = min(each.min() for each in sides), max(each.max() for each in sides)
     margin = 0.06 * (high - low) or 0.5
@@ -223,14 +210,14 @@ def plot_partial_dependence(
         if not each.levels:
             deciles = np.quantile(fit.X[:, column], np.linspace(0.0, 1.0, 11))
             one.plot(
-                deciles, np.full(11, 0.02), "|", color=LINE, transform=one.get_xaxis_transform(),
+                deciles, np.full(11, 0.02), "|", color=_axes.LINE, transform=one.get_xaxis_transform(),
                 label="deciles of the cases",
             )  # fmt: skip
-        one.set(xlabel=as_drawn(each.feature, PANEL_LETTERS), ylim=(low - margin, high + margin))
+        one.set(xlabel=_axes.as_drawn(each.feature, PANEL_LETTERS), ylim=(low - margin, high + margin))
         one.set_ylabel(target_label(fit, scale) if place == 0 or len(curves) == 1 or _is_left(one) else "", fontsize=8)
         name_groups(one, each)
     if len(axes) == 1:
-        legend_above(axes[0])
+        _axes.legend_above(axes[0])
     elif ax is None:  # above all panels of a figure of our own
         handles, names = axes[0].get_legend_handles_labels()
         axes[0].figure.legend(handles, names, loc="outside upper left", ncols=4, frameon=False, fontsize=8)
@@ -272,7 +259,9 @@ def draw_curve(
         several = len(classes) > 0
         mean = curve.mean[:, code] if several else curve.mean
         sides = curve.quantiles[..., code] if several else curve.quantiles
-        shade, name = (colour(code), in_legend(classes[code])) if several else (POINT, label or "mean")
+        shade, name = (
+            (_axes.colour(code), _axes.in_legend(classes[code])) if several else (_axes.POINT, label or "mean")
+        )
         order = np.argsort(levels)[::-1]  # the widest band first, below the others
         for place, k in enumerate(order if len(sides) else ()):
             low, high = sides[2 * k], sides[2 * k + 1]
@@ -284,14 +273,14 @@ def draw_curve(
             else:
                 alpha = 0.15 if several else 0.18 + 0.14 * place
                 ax.fill_between(curve.x, low, high, color=shade, alpha=alpha, linewidth=0, label=text, zorder=1)
-        style = "o" if curve.levels else LINES[code % len(LINES)]
+        style = "o" if curve.levels else _axes.LINES[code % len(_axes.LINES)]
         ax.plot(curve.x + (0.12 * code if curve.levels else 0.0), mean, style, color=shade, label=name, zorder=3)
 
 
 def name_groups(ax: Axes, curve: Curve) -> None:
     """Put the names of groups on the horizontal axis, if it is an input that tells groups apart."""
     if curve.levels:
-        names = [at_tick(level) for level in curve.levels[: curve.x.size]]
+        names = [_axes.at_tick(level) for level in curve.levels[: curve.x.size]]
         ax.set_xticks(curve.x, names, rotation=30 if len(curve.levels) > MOST_LEVEL else 0)
         ax.margins(x=0.15)
 
@@ -300,7 +289,7 @@ def name_levels(ax: Axes, fit: Fitted) -> None:
     """Put the names of ordered levels on the vertical axis, if targets are such."""
     number = fit.likelihood.of_one_case.n_levels
     if number is not None:
-        ax.set_yticks(np.arange(number), [at_tick(level) for level in fit.classes or range(number)])
+        ax.set_yticks(np.arange(number), [_axes.at_tick(level) for level in fit.classes or range(number)])
 
 
 def other_inputs(fit: Fitted, shown: int) -> str:
@@ -317,7 +306,7 @@ def target_label(fit: Fitted, scale: Scale) -> str:
     if likelihood.has_classes:
         return "Probability of each class"
     if likelihood.is_binary:
-        return as_drawn(f"Probability of {as_drawn(fit.classes[1])}")
+        return _axes.as_drawn(f"Probability of {_axes.as_drawn(fit.classes[1])}")
     if likelihood.of_one_case.n_levels is not None:
         return "Mean level"
     if fit.is_share:

@@ -10,21 +10,7 @@ from scipy.special import betaincinv
 
 from bayesgp_mf.diagnostics import calibration_table, confusion_table, count_table, pit_curve, roc_curve
 from bayesgp_mf.diagnostics.predicted import Predicted, check_has_classes, predicted
-from bayesgp_mf.plots._axes import (
-    ACCENT,
-    BAND,
-    LINE,
-    LINES,
-    LONGEST,
-    POINT,
-    as_drawn,
-    at_tick,
-    axes_or_new,
-    colour,
-    in_legend,
-    in_lines,
-    legend_above,
-)
+from bayesgp_mf.plots import _axes
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -80,7 +66,7 @@ def plot_confusion(
     """
     found = predicted(idata, y_new, **given)
     table = confusion_table(found)
-    ax = axes_or_new(ax)
+    ax = _axes.axes_or_new(ax)
     share = table / np.maximum(table.sum(axis=1, keepdims=True), 1)
     ax.imshow(share, cmap="Blues", vmin=0.0, vmax=1.0)
     for (row, column), count in np.ndenumerate(table):
@@ -88,7 +74,7 @@ def plot_confusion(
             column, row, f"{count}", ha="center", va="center", color="white" if share[row, column] > 0.55 else "black",
             fontsize=9 if len(table) < 8 else 7,
         )  # fmt: skip
-    names = [at_tick(name) for name in found.classes]
+    names = [_axes.at_tick(name) for name in found.classes]
     turned = len(table) * max(len(name) for name in names) > LETTERS
     ax.set_xticks(range(len(table)), names, rotation=45 if turned else 0, ha="right" if turned else "center")
     ax.set_yticks(range(len(table)), names)
@@ -96,7 +82,7 @@ def plot_confusion(
         ax.tick_params(labelsize=7)
     right = int(np.trace(table))
     ax.set(xlabel="Predicted", ylabel="Observed")
-    ax.set_title(in_lines(f"{right} of {table.sum()} right, {found.description}", LETTERS), fontsize=9)
+    ax.set_title(_axes.in_lines(f"{right} of {table.sum()} right, {found.description}", LETTERS), fontsize=9)
     return ax
 
 
@@ -141,31 +127,31 @@ def plot_roc(
     """
     found = predicted(idata, y_new, **given)
     check_has_classes(found)
-    ax = axes_or_new(ax)
+    ax = _axes.axes_or_new(ax)
     _diagonal(ax, "guessing: 0.50")
     assert found.probability is not None  # as of all labels
-    columns = list(zip(map(in_legend, found.classes), found.probability.T, strict=True))
+    columns = list(zip(map(_axes.in_legend, found.classes), found.probability.T, strict=True))
     if found.score is not None:
         columns = [("area under the curve", found.score)]
     for code, (name, score) in enumerate(columns):
         curve = roc_curve(found.targets == code + len(found.classes) - len(columns), score)
-        label, style = f"{name}: {curve.area:.3f}", LINES[code % len(LINES)]
-        ax.plot(curve.false_positive, curve.true_positive, style, color=colour(code), label=label)
+        label, style = f"{name}: {curve.area:.3f}", _axes.LINES[code % len(_axes.LINES)]
+        ax.plot(curve.false_positive, curve.true_positive, style, color=_axes.colour(code), label=label)
     if found.score is not None:
-        other, name = (as_drawn(each) for each in found.classes)
+        other, name = (_axes.as_drawn(each) for each in found.classes)
         ax.set(
-            xlabel=as_drawn(f"Share of {other} that is taken for {name}", longest=3 * LONGEST),
-            ylabel=as_drawn(f"Share of {name} that is found", longest=2 * LONGEST),
+            xlabel=_axes.as_drawn(f"Share of {other} that is taken for {name}", longest=3 * _axes.LONGEST),
+            ylabel=_axes.as_drawn(f"Share of {name} that is found", longest=2 * _axes.LONGEST),
         )
     else:
         ax.set(xlabel="Share of the others that is taken for the class", ylabel="Share of the class that is found")
-    legend_above(ax)
+    _axes.legend_above(ax)
     return ax
 
 
 def _diagonal(ax: Axes, label: str, top: float = 1.02) -> None:
     """Draw what is expected of two shares that are equal."""
-    ax.plot([0, 1], [0, 1], color=LINE, linewidth=1, linestyle="--", label=label, zorder=1)
+    ax.plot([0, 1], [0, 1], color=_axes.LINE, linewidth=1, linestyle="--", label=label, zorder=1)
     ax.set(xlim=(-0.02, 1.02), ylim=(-0.02, top))
 
 
@@ -212,15 +198,15 @@ def plot_counts(
     found = predicted(idata, y_new, **given)
     table = count_table(found)
     top, height = np.sqrt(table.expected), np.sqrt(table.observed)
-    ax = axes_or_new(ax)
+    ax = _axes.axes_or_new(ax)
     ax.axhspan(-1.0, 1.0, color="#e4e4e4", linewidth=0, zorder=0, label="two standard errors")
-    ax.bar(table.counts, height, 0.8, bottom=top - height, color=POINT, alpha=0.6, label="observed", zorder=1)
-    ax.plot(table.counts, top, "o-", color=ACCENT, markersize=3.5, linewidth=1.2, label="expected", zorder=3)
-    ax.axhline(0.0, color=LINE, linewidth=1, zorder=2)
+    ax.bar(table.counts, height, 0.8, bottom=top - height, color=_axes.POINT, alpha=0.6, label="observed", zorder=1)
+    ax.plot(table.counts, top, "o-", color=_axes.ACCENT, markersize=3.5, linewidth=1.2, label="expected", zorder=3)
+    ax.axhline(0.0, color=_axes.LINE, linewidth=1, zorder=2)
     ax.set(xlabel="Count", ylabel="Square root of the number of cases")
     if table.counts.size <= MOST_TICKS:
         ax.set_xticks(table.counts)
-    legend_above(ax)
+    _axes.legend_above(ax)
     return ax
 
 
@@ -284,13 +270,13 @@ def plot_calibration(
             raise ValueError("probabilities go with labels, and a fit has its own. Leave them out, or pass labels.")
         found = predicted(cast(Any, idata), y_new, **given)
         if found.probability is None:
-            return _draw_quantiles(axes_or_new(ax), found, level)
+            return _draw_quantiles(_axes.axes_or_new(ax), found, level)
         labels, probabilities, class_name = _of_class(found, class_name)
     elif probabilities is None:
         raise ValueError("probabilities are missing: pass them with labels, or a fit in place of both.")
     elif y_new is not None or given:
         raise ValueError("y_new, kernel, likelihood and method go with a fit. Leave them out with labels.")
-    return _draw_bins(axes_or_new(ax), labels, probabilities, bins, level, class_name or "class 1")
+    return _draw_bins(_axes.axes_or_new(ax), labels, probabilities, bins, level, class_name or "class 1")
 
 
 def _of_class(found: Predicted, class_name: str | None) -> tuple[Any, Any, str]:
@@ -314,13 +300,24 @@ def _draw_bins(ax: Axes, labels: Any, probabilities: Any, bins: int | ArrayLike,
     _diagonal(ax, "calibrated", top=1.1)
     label = f"bin, {100 * level:g} % interval, number of cases"
     ax.errorbar(
-        table.predicted, table.observed, sides, fmt="o", color=POINT, markersize=5, capsize=2, linewidth=1, label=label
+        table.predicted,
+        table.observed,
+        sides,
+        fmt="o",
+        color=_axes.POINT,
+        markersize=5,
+        capsize=2,
+        linewidth=1,
+        label=label,
     )
     for x, high, count in zip(table.predicted, table.interval_high, table.cases, strict=True):
         ax.annotate(f"{count}", (x, high), (0, 5), textcoords="offset points", ha="center", fontsize=8)
-    name = as_drawn(class_name)
-    ax.set(xlabel=as_drawn(f"Predicted probability of {name}"), ylabel=as_drawn(f"Observed frequency of {name}"))
-    legend_above(ax)
+    name = _axes.as_drawn(class_name)
+    ax.set(
+        xlabel=_axes.as_drawn(f"Predicted probability of {name}"),
+        ylabel=_axes.as_drawn(f"Observed frequency of {name}"),
+    )
+    _axes.legend_above(ax)
     return ax
 
 
@@ -332,9 +329,11 @@ def _draw_quantiles(ax: Axes, found: Predicted, level: float) -> Axes:
     n, tail = curve.cases, 0.5 * (1.0 - level)
     share = n * curve.level
     low, high = (betaincinv(share + 0.5, n - share + 0.5, side) for side in (tail, 1.0 - tail))
-    ax.fill_between(curve.level, low, high, color=BAND, linewidth=0, label=f"{100 * level:g} % of calibrated fits")
+    ax.fill_between(
+        curve.level, low, high, color=_axes.BAND, linewidth=0, label=f"{100 * level:g} % of calibrated fits"
+    )
     _diagonal(ax, "calibrated")
-    ax.plot(curve.level, curve.observed, color=POINT, label=f"{n} targets", zorder=2)
+    ax.plot(curve.level, curve.observed, color=_axes.POINT, label=f"{n} targets", zorder=2)
     ax.set(xlabel="Level of the predicted quantile", ylabel="Share of targets below it")
-    legend_above(ax)
+    _axes.legend_above(ax)
     return ax

@@ -72,8 +72,6 @@ class Basis:
 
     def features(self, X: Array) -> Array:
         """Return phi ``(r, m)`` of the cases ``X (m, d)``."""
-        if self.size == 0:  # which not every kernel is made for
-            return np.empty((0, X.shape[0]))
         return features_of(self.kernel, self.points, self.factor, X)
 
     def rows(self, X: Array) -> Array:

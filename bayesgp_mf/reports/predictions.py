@@ -10,10 +10,11 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from bayesgp_mf.container.groups import Container, get_group
+from bayesgp_mf.container.loo import log_densities
 from bayesgp_mf.diagnostics.compare import compare
 from bayesgp_mf.diagnostics.curves import relevance
 from bayesgp_mf.diagnostics.fitted import Fitted
-from bayesgp_mf.diagnostics.loo import log_densities, worst_cases
+from bayesgp_mf.diagnostics.loo import worst_cases
 from bayesgp_mf.diagnostics.misfit import misfit_of
 from bayesgp_mf.diagnostics.predicted import log_predictive_density, predicted
 from bayesgp_mf.diagnostics.scores import class_scores

@@ -8,13 +8,8 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from bayesgp_mf.container import groups
 from bayesgp_mf.container.draws import draw_latent, draw_targets, draw_training, targets_of_nodes
-from bayesgp_mf.container.groups import (
-    Container,
-    LooEstimate,
-    copied,
-    set_group,
-)
 from bayesgp_mf.container.layout import Layout, common_attrs
 from bayesgp_mf.container.loo import loo
 from bayesgp_mf.container.write import drawn_groups
@@ -31,7 +26,9 @@ from bayesgp_mf.streams.learning import values_of
 from bayesgp_mf.types import Array
 
 
-def with_draws(idata: Container, posterior: Part, chains: int, draws: int, rng: np.random.Generator) -> Container:
+def with_draws(
+    idata: groups.Container, posterior: Part, chains: int, draws: int, rng: np.random.Generator
+) -> groups.Container:
     """Return a container of the same fit, at one setting of the hyperparameters, with other draws.
 
     Parameters
@@ -47,9 +44,9 @@ def with_draws(idata: Container, posterior: Part, chains: int, draws: int, rng: 
     """
     node = np.zeros((chains, draws), dtype=np.intp)
     values = draw_training(posterior, node, rng, "gaussian")
-    made = copied(idata)
+    made = groups.copied(idata)
     for name, group in drawn_groups(Tuned(posterior, node), values, Layout.of(idata, node.shape)).items():
-        set_group(made, name, group.assign_attrs(common_attrs()))
+        groups.set_group(made, name, group.assign_attrs(common_attrs()))
     return made
 
 
@@ -79,7 +76,7 @@ class Whole:
         Those of the cases.
     """
 
-    idata: Container
+    idata: groups.Container
     posterior: Process
     given: dict[str, Any]
     weights: Array | None = None
@@ -103,11 +100,11 @@ class Whole:
         kernel = self.posterior.parts[0].kernel
         return self.posterior.new_inputs(X) if levels_of(kernel) else as_inputs("X", with_unread(X, kernel))
 
-    def loo(self) -> LooEstimate:
+    def loo(self) -> groups.LooEstimate:
         """Return the leave-one-out estimate from the cavities."""
         return loo(self.idata, **self.given)
 
-    def container(self, draws: int, seed: int) -> Container:
+    def container(self, draws: int, seed: int) -> groups.Container:
         """Return the container of the fit with so many draws for each chain; an average has them already."""
         if self.posterior.averaged:
             return self.idata
@@ -172,11 +169,11 @@ class Streamed:
         """Return new inputs, which are numbers, or raise an error that names the column."""
         return as_inputs("X", with_unread(X, self.posterior.kernel))
 
-    def loo(self) -> LooEstimate:
+    def loo(self) -> groups.LooEstimate:
         """Raise: the cases are gone."""
         raise NotThereError("a stream keeps no cases to leave out. How well it predicted each is posterior_.log_score.")
 
-    def container(self, draws: int, seed: int) -> Container:
+    def container(self, draws: int, seed: int) -> groups.Container:
         """Return draws at the basis inputs."""
         return self.posterior.to_container(draws=draws, chains=CHAINS, random_seed=seed)
 

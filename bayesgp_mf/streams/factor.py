@@ -92,8 +92,6 @@ class Factor:
 
     def features(self, kernel: Any, X: Array) -> Array:
         """Return phi = L^-1 k(Z, x) ``(M, m)`` of cases ``(m, d)``."""
-        if self.size == 0:  # which not every kernel is made for
-            return np.empty((0, X.shape[0]), order="F")
         return features_of(kernel, self.points, self.root, X)
 
     def moments(self, features: Array) -> tuple[Array, Array]:
