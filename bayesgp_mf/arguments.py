@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import numbers
 from typing import Any, Literal
 
 import numpy as np
@@ -25,7 +24,7 @@ def check_integers(least: Literal[0, 1], **options: object) -> None:
     """Raise a ValueError that names the first option that is no integer from 0 or 1 on, or a huge one from 1 on."""
     expected = "a positive integer" if least else "an integer of at least 0"
     for name, value in options.items():
-        if not isinstance(value, numbers.Integral) or isinstance(value, bool) or value < least:
+        if not isinstance(value, int | np.integer) or isinstance(value, bool) or value < least:
             raise ValueError(f"{name} must be {expected}, got {value!r}.")
         if least and value > LARGEST_COUNT:
             raise ValueError(f"{name} must be at most {LARGEST_COUNT}, got {value!r}. Ask for fewer.")

@@ -98,7 +98,7 @@ numpydoc_xref_aliases = {
         "hyper.Target",
         "kernels.Kernel",
         "likelihoods.Likelihood",
-        "matrices.corrections.Correction",
+        "matrices.matrix.Correction",
         "matrices.sites.SiteCorrection",
         "processes.process.Draws",
         "processes.process.Part",

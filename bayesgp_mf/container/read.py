@@ -25,10 +25,9 @@ from bayesgp_mf.kernels import Kernel
 from bayesgp_mf.likelihoods import Likelihood
 from bayesgp_mf.likelihoods.by_case import by_case
 from bayesgp_mf.matrices.blas import one_thread_if_small
-from bayesgp_mf.matrices.corrections import Correction, DenseCorrection
 from bayesgp_mf.matrices.inducing import inducing_gram
 from bayesgp_mf.matrices.low_rank import at_pivots
-from bayesgp_mf.matrices.matrix import Matrix
+from bayesgp_mf.matrices.matrix import Correction, DenseCorrection, Matrix
 from bayesgp_mf.matrices.memory import check_memory, keeps_root
 from bayesgp_mf.multiclass.class_gram import class_gram
 from bayesgp_mf.multiclass.site_form import MatrixForm, StarForm

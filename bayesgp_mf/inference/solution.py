@@ -10,7 +10,7 @@ import numpy as np
 
 from bayesgp_mf.arguments import check_flags, check_integers
 from bayesgp_mf.errors import Status
-from bayesgp_mf.matrices.corrections import Correction, Sites
+from bayesgp_mf.matrices.matrix import Correction, Sites
 from bayesgp_mf.notebook import as_html
 from bayesgp_mf.types import Array
 

@@ -11,7 +11,7 @@ import numpy as np
 from bayesgp_mf.inference.problem import Problem
 from bayesgp_mf.inference.solution import Control, LeaveOneOut, Solution
 from bayesgp_mf.likelihoods import Likelihood
-from bayesgp_mf.matrices.corrections import Correction
+from bayesgp_mf.matrices.matrix import Correction
 from bayesgp_mf.types import Array
 
 GramGradient: TypeAlias = Any

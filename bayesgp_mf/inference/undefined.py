@@ -10,7 +10,7 @@ from typing import Any
 
 from bayesgp_mf.errors import UndefinedQuantityError
 from bayesgp_mf.inference.solution import Evidence, LeaveOneOut
-from bayesgp_mf.matrices.corrections import Correction
+from bayesgp_mf.matrices.matrix import Correction
 from bayesgp_mf.types import Array
 
 

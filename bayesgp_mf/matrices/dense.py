@@ -10,10 +10,9 @@ from numpy.typing import NDArray
 
 from bayesgp_mf.errors import NotPositiveDefiniteError
 from bayesgp_mf.matrices import factors
-from bayesgp_mf.matrices.corrections import Sites
 from bayesgp_mf.matrices.inducing import InducingGram, from_columns
 from bayesgp_mf.matrices.low_rank import LowRankGram
-from bayesgp_mf.matrices.matrix import Matrix
+from bayesgp_mf.matrices.matrix import Matrix, Sites
 from bayesgp_mf.matrices.sites import SiteCorrection
 from bayesgp_mf.types import Array
 

@@ -12,7 +12,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bayesgp_mf.matrices.blocks import blocks
-from bayesgp_mf.matrices.corrections import Covariance, PosteriorCovariance, Sites, covariance_of_matrix
 from bayesgp_mf.matrices.factors import (
     blas_routine,
     cholesky,
@@ -23,6 +22,7 @@ from bayesgp_mf.matrices.factors import (
     times,
     triangular_inverse,
 )
+from bayesgp_mf.matrices.matrix import Covariance, PosteriorCovariance, Sites, covariance_of_matrix
 from bayesgp_mf.types import Array
 
 CANCELLATION = 1e-3

@@ -38,8 +38,8 @@ from numpy.typing import NDArray
 
 from bayesgp_mf.errors import NotPositiveDefiniteError
 from bayesgp_mf.matrices.blocks import blocks
-from bayesgp_mf.matrices.corrections import Correction
 from bayesgp_mf.matrices.factors import blas_routine, cholesky, triangular_inverse
+from bayesgp_mf.matrices.matrix import Correction
 from bayesgp_mf.matrices.sites import SiteCorrection
 from bayesgp_mf.multiclass.site_form import SiteForm, StarForm
 from bayesgp_mf.types import Array
@@ -70,7 +70,7 @@ def prior_variance(gram: Array, n_classes: int) -> Array:
 class ClassCorrection(Correction):
     """What a posterior of several classes asks of its correction R.
 
-    The members it shares with `matrices.corrections.Correction` have the class as an axis before that of the cases:
+    The members it shares with `matrices.matrix.Correction` have the class as an axis before that of the cases:
     what is ``(m, m)`` there is ``(C, m, C, m)``. A ``gradient`` is summed over the classes where they share a kernel,
     of ``left`` and ``right (n, C)``.
 

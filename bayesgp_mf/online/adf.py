@@ -25,7 +25,7 @@ from bayesgp_mf.inference.problem import as_float_array, check_finite
 from bayesgp_mf.inference.solution import Evidence, Info, Solution
 from bayesgp_mf.kernels import Kernel
 from bayesgp_mf.likelihoods import Likelihood
-from bayesgp_mf.matrices.corrections import DenseCorrection
+from bayesgp_mf.matrices.matrix import DenseCorrection
 from bayesgp_mf.types import Array
 
 SCALE = "Bring inputs and targets to a scale near one."

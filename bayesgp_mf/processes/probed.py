@@ -26,7 +26,7 @@ from scipy.special import ndtr
 from bayesgp_mf.inference.problem import Problem
 from bayesgp_mf.inference.solution import Cavity, Solution
 from bayesgp_mf.likelihoods import Likelihood
-from bayesgp_mf.matrices.corrections import PosteriorCovariance
+from bayesgp_mf.matrices.matrix import PosteriorCovariance
 from bayesgp_mf.processes.corrected import Corrected, Features, nothing_to_correct
 from bayesgp_mf.processes.process import Latent
 from bayesgp_mf.solvers.queries import Base

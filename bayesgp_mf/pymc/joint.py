@@ -2,7 +2,7 @@ r"""The joint density of hyperparameters and latent values, with nothing integra
 
 With a root B B' = K of the Gram matrix, latent values are :math:`f = B u` with white u in the prior. In the posterior u
 is neither white nor near zero, which is slow to sample. Any approximation acts as if each case was measured, with
-precisions W and shifts nu (`matrices.corrections`):
+precisions W and shifts nu (`matrices.matrix`):
 
 .. math:: R = (K + W^{-1})^{-1}, \qquad \alpha = \nu - W K \alpha .
 

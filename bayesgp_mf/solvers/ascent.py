@@ -23,7 +23,7 @@ import numpy as np
 from bayesgp_mf.errors import Status
 from bayesgp_mf.inference.problem import Problem
 from bayesgp_mf.inference.solution import Control, Info
-from bayesgp_mf.matrices.corrections import Sites
+from bayesgp_mf.matrices.matrix import Sites
 from bayesgp_mf.progress import progress_bar
 from bayesgp_mf.solvers import accuracy
 from bayesgp_mf.types import Array, Derivs

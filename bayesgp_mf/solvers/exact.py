@@ -33,8 +33,8 @@ from bayesgp_mf.inference.solution import Control, Evidence, Info, LeaveOneOut, 
 from bayesgp_mf.inference.solver import Cloud, GramGradient, LooGradient, Traits
 from bayesgp_mf.likelihoods import Likelihood
 from bayesgp_mf.likelihoods.base import LatentNoise
-from bayesgp_mf.matrices.corrections import DenseCorrection, InverseCorrection
 from bayesgp_mf.matrices.factors import cholesky, psd_root
+from bayesgp_mf.matrices.matrix import DenseCorrection, InverseCorrection
 from bayesgp_mf.solvers.accuracy import NO_FACTOR, require_accurate, rounding_decides
 from bayesgp_mf.solvers.ascent import state_at
 from bayesgp_mf.solvers.laplace import Laplace, gradient_at_mode

@@ -22,8 +22,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import lapack, solve_triangular
 
-from bayesgp_mf.matrices.corrections import Cases
 from bayesgp_mf.matrices.low_rank import pivoted_cholesky
+from bayesgp_mf.matrices.matrix import Cases
 from bayesgp_mf.solvers.queries import Base, Gaussians, Query, cube, gaussians
 from bayesgp_mf.solvers.settling import KNOWN, Response, change_of_log_integral, last_is, sum_over_pairs
 from bayesgp_mf.types import Array

@@ -37,7 +37,7 @@ from bayesgp_mf.inference.solution import Control, Evidence, Info, LeaveOneOut, 
 from bayesgp_mf.inference.solver import GramGradient, Traits
 from bayesgp_mf.likelihoods import Likelihood
 from bayesgp_mf.likelihoods.cumulants import higher_derivatives
-from bayesgp_mf.matrices.corrections import Sites
+from bayesgp_mf.matrices.matrix import Sites
 from bayesgp_mf.solvers import accuracy, ascent
 from bayesgp_mf.solvers.driver import require_solved
 from bayesgp_mf.solvers.loo_gradient import loo_gradient, pull_back_nothing

@@ -12,7 +12,7 @@ from bayesgp_mf.inference.problem import Problem
 from bayesgp_mf.inference.solution import Solution
 from bayesgp_mf.likelihoods import Likelihood
 from bayesgp_mf.likelihoods.cumulants import derivatives_of_cumulants, tilted_cumulants
-from bayesgp_mf.matrices.corrections import Cases, PosteriorCovariance
+from bayesgp_mf.matrices.matrix import Cases, PosteriorCovariance
 from bayesgp_mf.solvers.sites import site_of_cavity
 from bayesgp_mf.types import Array
 

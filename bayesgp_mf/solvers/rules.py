@@ -19,9 +19,8 @@ from bayesgp_mf.errors import NotPositiveDefiniteError
 from bayesgp_mf.inference.problem import Problem
 from bayesgp_mf.inference.solution import EvidenceKind, Solution
 from bayesgp_mf.inference.solver import GramGradient
-from bayesgp_mf.matrices.corrections import Sites
 from bayesgp_mf.matrices.factors import cholesky, triangular_inverse
-from bayesgp_mf.matrices.matrix import Matrix
+from bayesgp_mf.matrices.matrix import Matrix, Sites
 from bayesgp_mf.solvers.accuracy import LARGEST_ROUNDING, log_evidence
 from bayesgp_mf.solvers.loo_gradient import PullBack
 from bayesgp_mf.types import Array

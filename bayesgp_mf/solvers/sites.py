@@ -12,7 +12,7 @@ from bayesgp_mf.errors import UndefinedQuantityError
 from bayesgp_mf.inference.problem import Problem
 from bayesgp_mf.inference.solution import Cavity, Control, Info, LeaveOneOut, Solution
 from bayesgp_mf.likelihoods import Likelihood
-from bayesgp_mf.matrices.corrections import Sites
+from bayesgp_mf.matrices.matrix import Sites
 from bayesgp_mf.solvers.accuracy import EPS
 from bayesgp_mf.solvers.driver import fixed_point
 from bayesgp_mf.types import Array, Derivs

@@ -35,9 +35,9 @@ from bayesgp_mf.inference.solution import Control, Info, LeaveOneOut, Solution
 from bayesgp_mf.inference.solver import Traits
 from bayesgp_mf.inference.undefined import LeaveOneOutFields, UndefinedCorrection, UndefinedEvidence, undefined
 from bayesgp_mf.likelihoods import Likelihood
-from bayesgp_mf.matrices.corrections import InverseCorrection
 from bayesgp_mf.matrices.dense import field_of_others, shrinkage
 from bayesgp_mf.matrices.factors import cholesky, psd_root
+from bayesgp_mf.matrices.matrix import InverseCorrection
 from bayesgp_mf.solvers.accuracy import EPS, rounding_decides
 from bayesgp_mf.solvers.driver import require_solved
 from bayesgp_mf.types import Array

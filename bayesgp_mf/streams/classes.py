@@ -27,9 +27,8 @@ from scipy.linalg import blas, qr
 from bayesgp_mf.inference.problem import Problem
 from bayesgp_mf.inference.solution import Control
 from bayesgp_mf.likelihoods.softmax_integral import contrast_basis
-from bayesgp_mf.matrices.corrections import Sites
 from bayesgp_mf.matrices.factors import cholesky, triangular_inverse
-from bayesgp_mf.matrices.matrix import Matrix
+from bayesgp_mf.matrices.matrix import Matrix, Sites
 from bayesgp_mf.multiclass.site_form import OnShared, SiteForm
 from bayesgp_mf.multiclass.star_tap import star_tap
 from bayesgp_mf.streams.factor import Factor

@@ -8,8 +8,7 @@ from scipy.sparse import csc_array, diags_array, eye_array
 from scipy.sparse.linalg import splu
 
 import bayesgp_mf as bgp
-from bayesgp_mf.matrices.corrections import Sites
-from bayesgp_mf.matrices.matrix import Matrix
+from bayesgp_mf.matrices.matrix import Matrix, Sites
 from bayesgp_mf.methods import get_method
 
 

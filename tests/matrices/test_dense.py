@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bayesgp_mf.errors import NotPositiveDefiniteError
-from bayesgp_mf.matrices.corrections import DenseCorrection
 from bayesgp_mf.matrices.factors import cholesky, is_positive_semidefinite, psd_root, triangular_inverse
+from bayesgp_mf.matrices.matrix import DenseCorrection
 from bayesgp_mf.matrices.sites import SiteCorrection
 from bayesgp_mf.solvers.newton import gmres
 

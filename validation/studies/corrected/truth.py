@@ -15,8 +15,8 @@ from scipy.special import ndtri
 
 from bayesgp_mf.inference.solver import Cloud
 from bayesgp_mf.likelihoods.moments import scrambled_points
-from bayesgp_mf.matrices.corrections import InverseCorrection
 from bayesgp_mf.matrices.factors import cholesky, triangular_inverse
+from bayesgp_mf.matrices.matrix import InverseCorrection
 from bayesgp_mf.processes.single import Posterior
 from bayesgp_mf.solvers.exact import Exact
 from bayesgp_mf.types import Array
