@@ -20,13 +20,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from bayesgp_mf.errors import (
-    ConvergenceError,
-    InconsistentDataError,
-    NotPositiveDefiniteError,
-    Status,
-    UndefinedQuantityError,
-)
+from bayesgp_mf import errors
 from bayesgp_mf.inference.problem import Problem, explain_infeasible, status_in_words
 from bayesgp_mf.inference.solution import Control, Evidence, Info, LeaveOneOut, Solution
 from bayesgp_mf.inference.solver import GramGradient, Traits, gradient_at_cavities
@@ -146,7 +140,7 @@ class Online:
         first = done = sweep(problem, order, tap.init(problem), "as_new")
         for _ in range(self.sweeps - 1):
             done = sweep(problem, order, done.sites, "as_new")
-        info = Info(Status.CONVERGED, self.sweeps, 0.0)
+        info = Info(errors.Status.CONVERGED, self.sweeps, 0.0)
         weights = _weights_under(problem, done.sites)
 
         def gap(at: _Weights) -> Gap:
@@ -204,7 +198,7 @@ class Online:
             If the solution is that of a stream, which keeps no factors.
         """
         if solution.correction.sites is None:
-            raise UndefinedQuantityError(
+            raise errors.UndefinedQuantityError(
                 "leave-one-out needs each case's own factor, and a stream keeps none. Solve the problem with "
                 "Online() over its Gram matrix, which does."
             )
@@ -238,7 +232,7 @@ class Online:
         def step(sites: SiteState) -> SiteState:
             done = sweep(problem, order, sites, "replace")
             if log_concave and _left_out(done):  # its factors are never negative: this state is one of rounding
-                raise NotPositiveDefiniteError("a case has no cavity")
+                raise errors.NotPositiveDefiniteError("a case has no cavity")
             return done.sites
 
         # from what each case says on its own: a first sweep from the prior can end far out when the labels are sorted
@@ -249,20 +243,22 @@ class Online:
             firsts.append(tap.init(problem))
         for first in firsts:
             state, info = iterate_sites(problem, step, first, control)
-            if info.status is Status.CONVERGED and _left_out(sweep(problem, order, state, "replace")):
+            if info.status is errors.Status.CONVERGED and _left_out(sweep(problem, order, state, "replace")):
                 # a case that every sweep leaves out never changes, and no equation of its own is solved
-                info = replace(info, status=Status.NO_VALID_STEP)
-            if info.status is Status.CONVERGED:
+                info = replace(info, status=errors.Status.NO_VALID_STEP)
+            if info.status is errors.Status.CONVERGED:
                 break
         require_solved(self.name, problem, info, control)
         try:
             solution = replace(tap.finish(problem, state, info), method=self.name)
-        except NotPositiveDefiniteError as error:  # a sweep leaves out a case that has no cavity; here it is needed
+        except (
+            errors.NotPositiveDefiniteError
+        ) as error:  # a sweep leaves out a case that has no cavity; here it is needed
             reason = explain_infeasible(problem)
             if reason is not None:
-                raise InconsistentDataError(reason) from error
-            status = Status.NO_VALID_STEP
-            raise ConvergenceError(
+                raise errors.InconsistentDataError(reason) from error
+            status = errors.Status.NO_VALID_STEP
+            raise errors.ConvergenceError(
                 f"{self.name}: {status_in_words(status, problem.likelihood, self.name)} ({error})", status
             ) from error
         return require_accurate(solution)

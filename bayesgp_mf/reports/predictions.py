@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from bayesgp_mf import plots
 from bayesgp_mf.container.groups import Container, get_group
 from bayesgp_mf.container.loo import log_densities
 from bayesgp_mf.diagnostics.compare import compare
@@ -19,17 +20,6 @@ from bayesgp_mf.diagnostics.misfit import misfit_of
 from bayesgp_mf.diagnostics.predicted import log_predictive_density, predicted
 from bayesgp_mf.diagnostics.scores import class_scores
 from bayesgp_mf.errors import UndefinedQuantityError
-from bayesgp_mf.plots import (
-    plot_calibration,
-    plot_confusion,
-    plot_counts,
-    plot_latent,
-    plot_loo,
-    plot_partial_dependence,
-    plot_relevance,
-    plot_roc,
-    plot_surface,
-)
 from bayesgp_mf.plots.surface import grid_of_classes
 from bayesgp_mf.reports.page import Block, Figures, Section, Table, number, or_words
 
@@ -56,19 +46,19 @@ def _curves(fit: Fitted) -> Block:
     idata, several, given = fit.idata, fit.likelihood.has_classes, fit.given
     if len(fit.names) == 1:
         text = "What is predicted along the input, with the cases."
-        drawn = [(plot_latent(idata, scale="target", **given), text)]
+        drawn = [(plots.plot_latent(idata, scale="target", **given), text)]
         text = "The latent function, with bands that hold it with 50 and 90 % probability."
-        return Figures([*drawn, (plot_latent(idata, **given), text)])
+        return Figures([*drawn, (plots.plot_latent(idata, **given), text)])
     if len(fit.names) == 2 and not fit.levels:
         text = "What is predicted over the two inputs, with the cases."
         points = grid_of_classes(CLASS_POINTS, len(fit.classes)) if several else None
-        return Figures([(plot_surface(idata, points=points, **given), text)])
+        return Figures([(plots.plot_surface(idata, points=points, **given), text)])
     if several:  # an average over cases takes minutes where there is an integral for each class
         order = np.argsort(-relevance(idata, **given).effect, kind="stable")[:MOST_INPUTS]
         text = "what is predicted along an input, the others at their medians."
-        draw = partial(plot_latent, idata, scale="target", points=CLASS_POINTS, **given)
+        draw = partial(plots.plot_latent, idata, scale="target", points=CLASS_POINTS, **given)
         return Figures([(draw(feature=int(column)), f"{fit.names[column]}: {text}") for column in order])
-    axes = plot_partial_dependence(idata, **given)
+    axes = plots.plot_partial_dependence(idata, **given)
     left = len(fit.names) - len(axes)
     some = f" of the {len(axes)} that do most" if left else ""
     text = (
@@ -92,7 +82,7 @@ def _unused(fit: Fitted) -> Block:
 
 def _relevance(fit: Fitted) -> Block:
     text = "How much each input does to the prediction, alone and together with others."
-    return Figures([(plot_relevance(fit.idata, **fit.given), text)])
+    return Figures([(plots.plot_relevance(fit.idata, **fit.given), text)])
 
 
 def calibration(about: Fitted) -> Section:
@@ -134,16 +124,16 @@ def _figures(about: Fitted, y_new: ArrayLike | None = None) -> list[Block]:
     found = cache(lambda: about.left_out if y_new is None else predicted(about.idata, y_new, **about.given))
     drawn: list[tuple[Any, str]] = []
     if about.classes:
-        drawn.append((plot_confusion, "Which classes are taken for which."))
+        drawn.append((plots.plot_confusion, "Which classes are taken for which."))
     if len(about.classes) == 2:
-        drawn.append((plot_roc, "How well the two classes are told apart."))
+        drawn.append((plots.plot_roc, "How well the two classes are told apart."))
     if not about.classes and (about.is_rate or about.is_share):
-        drawn.append((plot_counts, _COUNTS))
+        drawn.append((plots.plot_counts, _COUNTS))
     if len(about.classes) > 2:
         for name in about.classes[:MOST_CLASSES]:
-            drawn.append((partial(plot_calibration, class_name=name), f"{name}: what{_CALIBRATION}"))
+            drawn.append((partial(plots.plot_calibration, class_name=name), f"{name}: what{_CALIBRATION}"))
     else:
-        drawn.append((plot_calibration, f"What{_CALIBRATION}"))
+        drawn.append((plots.plot_calibration, f"What{_CALIBRATION}"))
     return or_words(*(lambda draw=draw, text=text: Figures([(draw(found()), text)]) for draw, text in drawn))
 
 
@@ -159,7 +149,7 @@ _COUNTS = (
 def worst(about: Fitted) -> Section:
     """Return the section on the cases that are predicted worst."""
     drawn = or_words(
-        lambda: _worst_table(about), lambda: Figures([(plot_loo(about.idata, inputs=0, **about.given), _LOO)])
+        lambda: _worst_table(about), lambda: Figures([(plots.plot_loo(about.idata, inputs=0, **about.given), _LOO)])
     )
     return Section("Worst cases", drawn)
 

@@ -20,14 +20,8 @@ from typing import Any
 
 import numpy as np
 
+from bayesgp_mf import errors
 from bayesgp_mf.arguments import check_integers
-from bayesgp_mf.errors import (
-    ConvergenceError,
-    InconsistentDataError,
-    NotPositiveDefiniteError,
-    Status,
-    UndefinedQuantityError,
-)
 from bayesgp_mf.inference.problem import Problem, explain_infeasible
 from bayesgp_mf.inference.solution import Control, Evidence, Info, LeaveOneOut, Solution
 from bayesgp_mf.inference.solver import Cloud, GramGradient, LooGradient, Traits
@@ -173,22 +167,22 @@ class Exact:
         correction = problem.matrix.sites(1.0 / noise)
         try:
             alpha = correction.weights(problem.t / noise)
-        except NotPositiveDefiniteError as error:
+        except errors.NotPositiveDefiniteError as error:
             raise rounding_decides(self.name, NO_FACTOR) from error
         mode = Laplace(self.name)
         state = state_at(mode.hill(problem), alpha, correction)
-        return require_accurate(mode.finish(problem, state, Info(Status.CONVERGED, 1, 0.0)))
+        return require_accurate(mode.finish(problem, state, Info(errors.Status.CONVERGED, 1, 0.0)))
 
     def _classification(self, problem: Problem, control: Control) -> Solution:
         n = problem.n
         orthant = _orthant(problem)
         value, error, mean, second, scrambles = self.integrate(orthant)
-        status = Status.CONVERGED if error <= LARGEST_STANDARD_ERROR else Status.MAX_ITERATIONS
-        reason = None if status is Status.CONVERGED else explain_infeasible(problem)
+        status = errors.Status.CONVERGED if error <= LARGEST_STANDARD_ERROR else errors.Status.MAX_ITERATIONS
+        reason = None if status is errors.Status.CONVERGED else explain_infeasible(problem)
         if reason is not None:
-            raise InconsistentDataError(reason)
-        if control.throw and status is not Status.CONVERGED:
-            raise ConvergenceError(
+            raise errors.InconsistentDataError(reason)
+        if control.throw and status is not errors.Status.CONVERGED:
+            raise errors.ConvergenceError(
                 f"exact: the standard error of the log evidence is {error:.2g} nats with n = {n} cases, above "
                 f"{LARGEST_STANDARD_ERROR:g}. Use method='tap', or Control(throw=False) to have it all the same.",
                 status,
@@ -268,7 +262,7 @@ class ExactPosterior:
 def _noise_of(likelihood: Likelihood) -> LatentNoise:
     noise = likelihood.latent_noise
     if noise is None:
-        raise UndefinedQuantityError(
+        raise errors.UndefinedQuantityError(
             f"method 'exact' handles Gaussian and Probit likelihoods, got {likelihood.display_name}."
         )
     return noise
@@ -286,7 +280,7 @@ def _parameter_gradient(problem: Problem, solution: Solution, name: str) -> floa
 def _noise_of_sign(problem: Problem) -> LatentNoise:
     noise = problem.likelihood.latent_noise
     if noise is None or not problem.likelihood.is_binary:
-        raise UndefinedQuantityError(
+        raise errors.UndefinedQuantityError(
             f"only a probit is seen through signs, got {problem.likelihood.display_name}. Use the solution's moments."
         )
     return noise
@@ -300,8 +294,8 @@ def _covariance(problem: Problem) -> Array:
 def _orthant(problem: Problem, expected: Array | None = None) -> Orthant:
     try:
         return tilted(_covariance(problem), problem.t, _noise_of_sign(problem).flip, expected)
-    except NotPositiveDefiniteError as cause:
-        raise NotPositiveDefiniteError(
+    except errors.NotPositiveDefiniteError as cause:
+        raise errors.NotPositiveDefiniteError(
             "method 'exact' without noise needs an invertible Gram matrix, and this one is singular. Add "
             "kernels.White(...) or use Probit(noise_variance=...)."
         ) from cause
