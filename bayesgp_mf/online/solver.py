@@ -251,9 +251,8 @@ class Online:
         require_solved(self.name, problem, info, control)
         try:
             solution = replace(tap.finish(problem, state, info), method=self.name)
-        except (
-            errors.NotPositiveDefiniteError
-        ) as error:  # a sweep leaves out a case that has no cavity; here it is needed
+        except errors.NotPositiveDefiniteError as error:
+            # a sweep leaves out a case that has no cavity; here it is needed
             reason = explain_infeasible(problem)
             if reason is not None:
                 raise errors.InconsistentDataError(reason) from error
