@@ -14,8 +14,7 @@ from bayesgp_mf.hyper import Target
 from bayesgp_mf.hyper.objective import Objective
 from bayesgp_mf.hyper.scores import EvidenceScore
 from bayesgp_mf.likelihoods import Binomial, Gaussian, NegativeBinomial, Poisson, StudentT
-from bayesgp_mf.likelihoods.by_case import by_case
-from bayesgp_mf.likelihoods.powered import Powered
+from bayesgp_mf.likelihoods.by_case import Powered, by_case
 from bayesgp_mf.methods import get_method
 
 RNG = np.random.default_rng(3)

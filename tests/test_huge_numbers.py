@@ -8,7 +8,7 @@ import pytest
 import bayesgp_mf as bgp
 from bayesgp_mf.container.groups import get_group
 from bayesgp_mf.likelihoods import Binomial, Gaussian, NegativeBinomial, Poisson, StudentT
-from bayesgp_mf.likelihoods.powered import Powered
+from bayesgp_mf.likelihoods.by_case import Powered
 
 X = np.linspace(-2.0, 2.0, 8)[:, None]
 F = np.sin(X[:, 0])

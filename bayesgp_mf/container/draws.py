@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from bayesgp_mf.container.layout import MANY
 from bayesgp_mf.likelihoods import Likelihood
-from bayesgp_mf.matrices.blocks import blocks
+from bayesgp_mf.matrices.factors import blocks
 from bayesgp_mf.matrices.memory import check_draws
 from bayesgp_mf.processes.process import LARGEST_JOINT, Marginals, NotJointlyError, Part, Process
 from bayesgp_mf.types import Array

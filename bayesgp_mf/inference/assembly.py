@@ -15,7 +15,7 @@ from bayesgp_mf.inference.solution import Control, Solution
 from bayesgp_mf.inference.solver import Solver, traits_of
 from bayesgp_mf.kernels import Kernel, White, is_built_in, leaves
 from bayesgp_mf.likelihoods import Likelihood
-from bayesgp_mf.matrices.blocks import blocks
+from bayesgp_mf.matrices.factors import blocks
 from bayesgp_mf.matrices.inducing import InducingGram, inducing_gram
 from bayesgp_mf.matrices.inducing_points import evidence_error, inducing_points, rounding_error
 from bayesgp_mf.matrices.low_rank import ROUNDING, Entries, LowRankGram, pivoted_cholesky

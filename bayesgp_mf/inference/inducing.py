@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.cluster.vq import kmeans2
 
+from bayesgp_mf.arguments import check_flags, check_integers
 from bayesgp_mf.kernels import Kernel
 from bayesgp_mf.types import Array
 
@@ -86,12 +87,10 @@ class Inducing:
             value = getattr(self, name)
             if value is None and (name == "search" or (name == "number" and self.inputs is not None)):
                 continue
-            if isinstance(value, bool | np.bool_) or not isinstance(value, int | np.integer) or value < 1:
-                raise ValueError(f"Inducing: {name} must be a positive integer, got {value!r}.")
+            check_integers(1, **{f"Inducing: {name}": value})
         if not isinstance(self.choose, str) or self.choose not in WAYS:
             raise ValueError(f"Inducing: choose must be one of {list(WAYS)}, got {self.choose!r}.")
-        if not isinstance(self.move, bool | np.bool_):
-            raise ValueError(f"Inducing: move must be True or False, got {self.move!r}.")
+        check_flags(**{"Inducing: move": self.move})
 
     @property
     def in_search(self) -> int:

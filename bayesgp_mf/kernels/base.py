@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike
 
 from bayesgp_mf import kernels  # whose sums, products and powers are kernels: looked up when they are made
 from bayesgp_mf.kernels.values import Span, as_columns, check_entries, positions, positive
-from bayesgp_mf.matrices.blocks import blocks
+from bayesgp_mf.matrices.factors import blocks
 from bayesgp_mf.notebook import as_html, in_words
 from bayesgp_mf.types import Array
 

@@ -16,7 +16,7 @@ from scipy.spatial.distance import cdist, pdist, squareform
 
 from bayesgp_mf.kernels.base import Homogeneous, drop_outdated
 from bayesgp_mf.kernels.values import Columns, Span, check_columns, chosen, chosen_pair, put_back, reduce_like, span
-from bayesgp_mf.matrices.blocks import blocks
+from bayesgp_mf.matrices.factors import blocks
 from bayesgp_mf.notebook import curve
 from bayesgp_mf.types import Array
 

@@ -19,7 +19,7 @@ from numpy.polynomial.legendre import leggauss
 from numpy.typing import NDArray
 from scipy.special import betainc, expit, gammaincc, ndtr
 
-from bayesgp_mf.matrices.blocks import blocks, blocks_by_size
+from bayesgp_mf.matrices.factors import blocks, blocks_by_size
 from bayesgp_mf.types import Array
 
 DROP = 38.0

@@ -15,7 +15,7 @@ from bayesgp_mf.likelihoods.centred import Bracket, Curve
 from bayesgp_mf.likelihoods.counts import Counts, check_counts, higher_of_odds, log_choose, of_odds
 from bayesgp_mf.likelihoods.logistic_normal import FINE, GridRule, by_rule, discretise, rules
 from bayesgp_mf.likelihoods.moments import average, standardised_cumulants
-from bayesgp_mf.matrices.blocks import blocks
+from bayesgp_mf.matrices.factors import blocks
 from bayesgp_mf.types import Array, Derivs
 
 _RULES = rules(9.5, 4.0, {0.8: 36, 1.6: 68, 3.2: 130}) + FINE

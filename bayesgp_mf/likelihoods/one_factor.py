@@ -20,7 +20,7 @@ from scipy.special import log_ndtr, logsumexp, ndtr
 
 from bayesgp_mf.errors import NotPositiveDefiniteError
 from bayesgp_mf.likelihoods.probit import hazard
-from bayesgp_mf.matrices.blocks import blocks
+from bayesgp_mf.matrices.factors import blocks
 from bayesgp_mf.types import Array
 
 _STEP = 0.7  # times a width of the integrand: the rule's error is exp(-2 pi^2 / 0.7^2) = 3e-18 of the largest term

@@ -13,7 +13,7 @@ from scipy.special import ndtr
 
 from bayesgp_mf.likelihoods import base
 from bayesgp_mf.likelihoods.moments import from_moments
-from bayesgp_mf.matrices.blocks import blocks
+from bayesgp_mf.matrices.factors import blocks
 from bayesgp_mf.types import Array, Derivs
 
 _NODES, _WEIGHTS = leggauss(64)

@@ -36,7 +36,7 @@ from bayesgp_mf.likelihoods.class_names import flipped
 from bayesgp_mf.likelihoods.one_factor import each_rule, log_all_positive
 from bayesgp_mf.likelihoods.probit import Probit, hazard
 from bayesgp_mf.likelihoods.star import MatrixSites, StarSites
-from bayesgp_mf.matrices.blocks import blocks
+from bayesgp_mf.matrices.factors import blocks
 from bayesgp_mf.types import Array, Derivs
 
 SWEEPS = 200

@@ -20,7 +20,7 @@ from scipy.special import expit
 from bayesgp_mf.errors import UndefinedQuantityError
 from bayesgp_mf.likelihoods.base import Likelihood
 from bayesgp_mf.likelihoods.moments import from_moments
-from bayesgp_mf.matrices.blocks import blocks
+from bayesgp_mf.matrices.factors import blocks
 from bayesgp_mf.types import Array, Derivs
 
 _Density: TypeAlias = Callable[[Array, Array], Any]

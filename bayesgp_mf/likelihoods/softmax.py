@@ -13,7 +13,7 @@ from bayesgp_mf.errors import UndefinedQuantityError
 from bayesgp_mf.likelihoods import softmax_integral, softmax_tilted
 from bayesgp_mf.likelihoods.base import ClassLikelihood, check_largest
 from bayesgp_mf.likelihoods.star import StarSites
-from bayesgp_mf.matrices.blocks import blocks
+from bayesgp_mf.matrices.factors import blocks
 from bayesgp_mf.types import Array, Derivs
 
 _BLOCK = 2**18  # cases drawn together, so that memory stays bounded

@@ -44,7 +44,7 @@ from scipy.special import ndtr, ndtri
 from bayesgp_mf.errors import ConvergenceError, Status
 from bayesgp_mf.likelihoods.logit import Logit
 from bayesgp_mf.likelihoods.moments import scrambled_points
-from bayesgp_mf.matrices.blocks import blocks_by_size
+from bayesgp_mf.matrices.factors import blocks_by_size
 from bayesgp_mf.types import Array, Derivs
 
 ABSOLUTE = 1e-4

@@ -44,7 +44,7 @@ from bayesgp_mf.errors import NotPositiveDefiniteError
 from bayesgp_mf.likelihoods.logistic_normal import COARSE, FINE, Discrete, GridRule, by_rule, discretise, gauss_rule
 from bayesgp_mf.likelihoods.softmax_integral import contrast_basis
 from bayesgp_mf.likelihoods.star import StarSites, star_weights
-from bayesgp_mf.matrices.blocks import blocks
+from bayesgp_mf.matrices.factors import blocks
 from bayesgp_mf.types import Array
 
 WHOLE_GRID = COARSE[0][1].points

@@ -1,12 +1,12 @@
-"""Factorisations of dense matrices, and products with triangles.
+"""Factorisations of dense matrices, products with triangles, and many cases a few at a time.
 
 Nothing here inverts a covariance matrix, which may be singular, and nothing adds jitter: a matrix that has no factor is
-an error.
+an error. What is worked out for each of many cases need never be there for all.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import cache
 from types import ModuleType
 from typing import Any, cast
@@ -16,8 +16,31 @@ from numpy.typing import NDArray
 from scipy.linalg import blas, lapack
 
 from bayesgp_mf.errors import NotPositiveDefiniteError
-from bayesgp_mf.matrices.blocks import blocks
 from bayesgp_mf.types import Array
+
+BLOCK = 1024
+"""Cases handled at once, where nothing else is said: their rows stay in the processor's cache."""
+
+
+def blocks(n: int, size: int | None = None) -> Iterator[slice]:
+    """Return slices of at most `BLOCK` cases, or of another ``size``, that make up all ``n``."""
+    step = BLOCK if size is None else size
+    return (slice(start, min(start + step, n)) for start in range(0, n, step))
+
+
+def blocks_by_size(sizes: NDArray[Any], entries: float) -> Iterator[NDArray[np.intp]]:
+    """Yield numbers of cases that are handled at once, those of similar size together.
+
+    So many, at least one, that their number times the largest size ``sizes (n,)`` among them is at most ``entries``.
+    """
+    order, start = np.argsort(sizes, kind="stable"), 0
+    while start < order.size:
+        end = start + 1
+        while end < order.size and (end + 1 - start) * sizes[order[end]] <= entries:
+            end += 1
+        yield order[start:end]
+        start = end
+
 
 PSD_TOLERANCE = 1e-8
 """A Gram matrix may have eigenvalues down to -PSD_TOLERANCE * max(diagonal): rounding, not structure."""

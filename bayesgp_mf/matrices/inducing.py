@@ -36,8 +36,7 @@ from numpy.typing import NDArray
 from scipy.linalg import blas, lapack
 
 from bayesgp_mf.errors import NotPositiveDefiniteError
-from bayesgp_mf.matrices.blocks import blocks
-from bayesgp_mf.matrices.factors import cholesky
+from bayesgp_mf.matrices.factors import blocks, cholesky
 from bayesgp_mf.matrices.root import ComputedRoot, Root, RootGradient
 from bayesgp_mf.matrices.root_gram import RootGram
 from bayesgp_mf.types import Array

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from scipy.linalg import blas, lapack, solve_triangular
 from scipy.sparse.csgraph import connected_components
 
-from bayesgp_mf.matrices.blocks import blocks
+from bayesgp_mf.matrices.factors import blocks
 from bayesgp_mf.matrices.inducing import InducingGram, independent_points, inducing_gram
 from bayesgp_mf.matrices.root import features_of
 from bayesgp_mf.matrices.root_gram import RootCorrection

@@ -29,8 +29,7 @@ from numpy.typing import NDArray
 from scipy.linalg import lapack
 
 from bayesgp_mf.errors import NotPositiveDefiniteError
-from bayesgp_mf.matrices.blocks import blocks
-from bayesgp_mf.matrices.factors import PSD_TOLERANCE, cholesky, triangular_inverse
+from bayesgp_mf.matrices.factors import PSD_TOLERANCE, blocks, cholesky, triangular_inverse
 from bayesgp_mf.matrices.root import RootGradient
 from bayesgp_mf.matrices.root_gram import RootGram
 from bayesgp_mf.types import Array

@@ -20,8 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bayesgp_mf.errors import NotPositiveDefiniteError
-from bayesgp_mf.matrices.blocks import blocks
-from bayesgp_mf.matrices.factors import cholesky, psd_root, triangular_inverse
+from bayesgp_mf.matrices.factors import blocks, cholesky, psd_root, triangular_inverse
 from bayesgp_mf.matrices.memory import check_memory
 from bayesgp_mf.matrices.root import Root, RootSampler, Sampler
 from bayesgp_mf.types import Array
@@ -225,7 +224,7 @@ class Sites(Correction):
 
     def rows(self, which: NDArray[np.intp]) -> Array:
         """Return the rows ``(k, n)`` of R with the given numbers ``(k,)``."""
-        return self.multiply(self._columns(which)).T
+        return self.multiply(_of_identity(self.site_precision.size, which)).T
 
     def dense(self) -> Array:
         """Return ``R (n, n)``."""
@@ -256,7 +255,9 @@ class Sites(Correction):
         """Return the posterior variances ``(n,)`` under all sites, Sigma_ii."""
         every = np.arange(self.site_precision.size)
         some = (every[block] for block in blocks(every.size))
-        return np.concatenate([self.posterior(self._columns(which))[1][which].diagonal() for which in some])
+        return np.concatenate(
+            [self.posterior(_of_identity(self.site_precision.size, which))[1][which].diagonal() for which in some]
+        )
 
     def covariance(self, cavity_variance: Array, left_out: Callable[[], float]) -> Covariance | None:
         """Return the products with Sigma, of some columns of a root if the others leave out at most a trace.
@@ -267,7 +268,7 @@ class Sites(Correction):
 
     def covariance_with(self, which: NDArray[np.intp]) -> Iterator[tuple[slice, Array]]:
         """Yield posterior covariances ``(k, m)`` of all cases, some at a time, with those of given numbers ``(m,)``."""
-        _, found = self.posterior(self._columns(which))
+        _, found = self.posterior(_of_identity(self.site_precision.size, which))
         for block in blocks(found.shape[0]):
             yield block, found[block]
 
@@ -291,11 +292,12 @@ class Sites(Correction):
         with np.errstate(divide="ignore", over="ignore"):
             return {"site_variance": np.asarray(1.0 / (self.site_precision + 0.0))}  # a zero of either sign
 
-    def _columns(self, which: NDArray[np.intp]) -> Array:
-        """Return columns ``(n, k)`` of the identity."""
-        result = np.zeros((self.site_precision.size, which.size))
-        result[which, np.arange(which.size)] = 1.0
-        return result
+
+def _of_identity(n: int, which: NDArray[np.intp]) -> Array:
+    """Return columns ``(n, k)`` of the identity."""
+    result = np.zeros((n, which.size))
+    result[which, np.arange(which.size)] = 1.0
+    return result
 
 
 def factor_of_weights(precision: Array) -> Array:
@@ -444,9 +446,7 @@ class Matrix(ABC):
 
     def rows(self, which: NDArray[np.intp]) -> Array:
         """Return the rows ``(k, n)`` of K with the given numbers ``(k,)``."""
-        columns = np.zeros((self.shape[-1], which.size))
-        columns[which, np.arange(which.size)] = 1.0
-        return (self @ columns).T
+        return (self @ _of_identity(self.shape[-1], which)).T
 
     def dense(self) -> Array:
         """Return K ``(n, n)`` as an array."""

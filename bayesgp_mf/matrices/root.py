@@ -15,8 +15,7 @@ import numpy as np
 from scipy.linalg import blas
 
 from bayesgp_mf.errors import NotPositiveDefiniteError
-from bayesgp_mf.matrices.blocks import blocks
-from bayesgp_mf.matrices.factors import blas_routine, symmetric, triangular_inverse
+from bayesgp_mf.matrices.factors import blas_routine, blocks, symmetric, triangular_inverse
 from bayesgp_mf.types import Array
 
 

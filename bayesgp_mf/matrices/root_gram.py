@@ -27,8 +27,7 @@ from numpy.typing import NDArray
 from scipy.linalg import blas, lapack
 
 from bayesgp_mf.errors import NotPositiveDefiniteError
-from bayesgp_mf.matrices.blocks import blocks
-from bayesgp_mf.matrices.factors import cholesky, lapack_routine, symmetric, triangular_inverse
+from bayesgp_mf.matrices.factors import blocks, cholesky, lapack_routine, symmetric, triangular_inverse
 from bayesgp_mf.matrices.matrix import Covariance, Matrix, PosteriorCovariance, Sites, covariance_of_factor
 from bayesgp_mf.matrices.root import Own, RootGradient, RootSampler, features_of, variances, weighted_square
 from bayesgp_mf.types import Array

@@ -11,9 +11,9 @@ from functools import cached_property, partial
 import numpy as np
 from numpy.typing import NDArray
 
-from bayesgp_mf.matrices.blocks import blocks
 from bayesgp_mf.matrices.factors import (
     blas_routine,
+    blocks,
     cholesky,
     gram_of_lower,
     squared_symmetric_times,

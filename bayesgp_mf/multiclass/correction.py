@@ -37,8 +37,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bayesgp_mf.errors import NotPositiveDefiniteError
-from bayesgp_mf.matrices.blocks import blocks
-from bayesgp_mf.matrices.factors import blas_routine, cholesky, triangular_inverse
+from bayesgp_mf.matrices.factors import blas_routine, blocks, cholesky, triangular_inverse
 from bayesgp_mf.matrices.matrix import Correction
 from bayesgp_mf.matrices.sites import SiteCorrection
 from bayesgp_mf.multiclass.site_form import SiteForm, StarForm

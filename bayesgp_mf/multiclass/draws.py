@@ -22,8 +22,7 @@ import numpy as np
 from scipy.linalg import block_diag
 
 from bayesgp_mf.likelihoods.softmax_integral import contrast_basis
-from bayesgp_mf.matrices.blocks import blocks
-from bayesgp_mf.matrices.factors import psd_root
+from bayesgp_mf.matrices.factors import blocks, psd_root
 from bayesgp_mf.matrices.matrix import factor_of_weights
 from bayesgp_mf.matrices.root import Drawn, RootSampler
 from bayesgp_mf.multiclass.correction import ClassCorrection, SoftmaxCorrection, times_gram

@@ -36,7 +36,7 @@ from bayesgp_mf.inference.problem import Problem
 from bayesgp_mf.inference.solution import Cavity, Solution
 from bayesgp_mf.likelihoods.base import ClassLikelihood
 from bayesgp_mf.likelihoods.softmax_integral import contrast_basis
-from bayesgp_mf.matrices.blocks import blocks
+from bayesgp_mf.matrices.factors import blocks
 from bayesgp_mf.multiclass.class_gram import class_gram
 from bayesgp_mf.multiclass.correction import DenseClassCorrection, case_covariances, of_class, times_gram
 from bayesgp_mf.multiclass.site_form import CaseSites, site_form

@@ -31,8 +31,7 @@ from scipy.linalg import blas
 
 from bayesgp_mf.errors import NotPositiveDefiniteError
 from bayesgp_mf.likelihoods.softmax_integral import contrast_basis
-from bayesgp_mf.matrices.blocks import blocks
-from bayesgp_mf.matrices.factors import cholesky, gram_of_lower, symmetric, triangular_inverse
+from bayesgp_mf.matrices.factors import blocks, cholesky, gram_of_lower, symmetric, triangular_inverse
 from bayesgp_mf.matrices.root import RootGradient, add_weighted_square
 from bayesgp_mf.multiclass.correction import ClassCorrection
 from bayesgp_mf.multiclass.site_form import OnShared, SiteForm

@@ -16,7 +16,7 @@ from scipy.interpolate import PchipInterpolator
 from bayesgp_mf.errors import ConvergenceWarning, warn
 from bayesgp_mf.inference.problem import Problem
 from bayesgp_mf.inference.solution import Solution
-from bayesgp_mf.matrices.blocks import blocks
+from bayesgp_mf.matrices.factors import blocks
 from bayesgp_mf.solvers.ratio import OneMore, Ratios
 from bayesgp_mf.types import Array
 

@@ -32,8 +32,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from bayesgp_mf.kernels import Kernel
-from bayesgp_mf.matrices.blocks import blocks
-from bayesgp_mf.matrices.factors import pivoted_root, psd_root
+from bayesgp_mf.matrices.factors import blocks, pivoted_root, psd_root
 from bayesgp_mf.matrices.matrix import Correction, Matrix
 from bayesgp_mf.matrices.root import features_of
 from bayesgp_mf.types import Array

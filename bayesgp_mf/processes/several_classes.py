@@ -13,7 +13,7 @@ from bayesgp_mf.inference.problem import Problem
 from bayesgp_mf.inference.solution import Solution
 from bayesgp_mf.inference.solver import KnownClasses, Solver, traits_of
 from bayesgp_mf.kernels import Kernel
-from bayesgp_mf.matrices.blocks import blocks
+from bayesgp_mf.matrices.factors import blocks
 from bayesgp_mf.methods import check_cavities
 from bayesgp_mf.multiclass.class_gram import ClassGram, class_correction, class_gram, class_likelihood_of
 from bayesgp_mf.multiclass.correction import ClassCorrection, case_covariances

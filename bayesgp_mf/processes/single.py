@@ -13,8 +13,7 @@ from bayesgp_mf.errors import NotPositiveDefiniteError, Status, UndefinedQuantit
 from bayesgp_mf.inference.solution import LeaveOneOut
 from bayesgp_mf.inference.solver import Cloud, KnownPosterior, traits_of
 from bayesgp_mf.inference.undefined import without_cases
-from bayesgp_mf.matrices.blocks import blocks
-from bayesgp_mf.matrices.factors import psd_root
+from bayesgp_mf.matrices.factors import blocks, psd_root
 from bayesgp_mf.matrices.matrix import Correction, Matrix, PosteriorCovariance
 from bayesgp_mf.methods import METHODS, check_cavities, check_marginals
 from bayesgp_mf.processes import probed

@@ -25,7 +25,7 @@ from bayesgp_mf.inference.solution import Cavity
 from bayesgp_mf.inputs.labels import encode_labels
 from bayesgp_mf.kernels import Kernel
 from bayesgp_mf.likelihoods import Likelihood
-from bayesgp_mf.matrices.blocks import blocks
+from bayesgp_mf.matrices.factors import blocks
 from bayesgp_mf.matrices.inducing import InducingGram, inducing_gram
 from bayesgp_mf.matrices.root import Root, RootGradient, variances, weighted_square
 from bayesgp_mf.matrices.root_gram import RootCorrection

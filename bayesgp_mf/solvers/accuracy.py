@@ -39,7 +39,7 @@ from bayesgp_mf.errors import ConvergenceError, NotPositiveDefiniteError, Status
 from bayesgp_mf.inference.problem import Problem
 from bayesgp_mf.inference.solution import Info, Solution
 from bayesgp_mf.inference.solver import GramGradient
-from bayesgp_mf.matrices.blocks import blocks
+from bayesgp_mf.matrices.factors import blocks
 from bayesgp_mf.matrices.matrix import Matrix, Sites
 from bayesgp_mf.types import Array
 

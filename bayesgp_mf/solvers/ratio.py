@@ -33,7 +33,7 @@ from scipy.special import expit, log_expit
 
 from bayesgp_mf.inference.problem import Problem
 from bayesgp_mf.inference.solution import Solution
-from bayesgp_mf.matrices.blocks import blocks
+from bayesgp_mf.matrices.factors import blocks
 from bayesgp_mf.matrices.matrix import PosteriorCovariance
 from bayesgp_mf.solvers.full_response import Compressed, FullResponse
 from bayesgp_mf.solvers.partial_response import PartialResponse, concern

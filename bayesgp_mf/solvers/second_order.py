@@ -48,7 +48,7 @@ from bayesgp_mf.inference.problem import Problem
 from bayesgp_mf.inference.solution import Solution
 from bayesgp_mf.likelihoods.cumulants import derivatives_of_cumulants, tilted_cumulants
 from bayesgp_mf.likelihoods.moments import gauss_rule
-from bayesgp_mf.matrices.blocks import blocks
+from bayesgp_mf.matrices.factors import blocks
 from bayesgp_mf.matrices.matrix import PosteriorCovariance
 from bayesgp_mf.solvers.loo_gradient import FixedPoint
 from bayesgp_mf.types import Array

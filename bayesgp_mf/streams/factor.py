@@ -40,8 +40,7 @@ from numpy.typing import NDArray
 from scipy.linalg import blas, lapack
 
 from bayesgp_mf.errors import NotPositiveDefiniteError
-from bayesgp_mf.matrices.blocks import blocks
-from bayesgp_mf.matrices.factors import cholesky, psd_root, symmetric, triangular_inverse
+from bayesgp_mf.matrices.factors import blocks, cholesky, psd_root, symmetric, triangular_inverse
 from bayesgp_mf.matrices.inducing import LEAST_OWN, independent_points
 from bayesgp_mf.matrices.root import features_of
 from bayesgp_mf.types import Array

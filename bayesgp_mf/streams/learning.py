@@ -25,7 +25,7 @@ from bayesgp_mf.kernels import Kernel
 from bayesgp_mf.likelihoods import Likelihood
 from bayesgp_mf.likelihoods.by_case import by_case as with_cases
 from bayesgp_mf.matrices.blas import one_thread_if_small
-from bayesgp_mf.matrices.blocks import blocks
+from bayesgp_mf.matrices.factors import blocks
 from bayesgp_mf.streams.classes import ClassValues
 from bayesgp_mf.streams.factor import Factor, nothing
 from bayesgp_mf.streams.values import Absorbed, Values

@@ -31,7 +31,7 @@ from bayesgp_mf.inputs.tables import as_inputs, as_offset, as_weights, check_all
 from bayesgp_mf.kernels import Kernel
 from bayesgp_mf.likelihoods import Likelihood, Probit
 from bayesgp_mf.matrices.blas import one_thread_if_small
-from bayesgp_mf.matrices.blocks import blocks
+from bayesgp_mf.matrices.factors import blocks
 from bayesgp_mf.notebook import as_html
 from bayesgp_mf.progress import progress_bar
 from bayesgp_mf.streams import arguments

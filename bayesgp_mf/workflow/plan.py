@@ -9,6 +9,7 @@ be expected; of log densities of numbers, which have no zero of their own, :math
 from __future__ import annotations
 
 import warnings
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -205,12 +206,10 @@ class _Task:
 
     def scores(self, replica: int) -> list[list[float]] | None:
         """Return log score, error and width for each size, ``(sizes, 3)``; None if there is no solution."""
-        with warnings.catch_warnings():
+        with suppress(*NO_SOLUTION), warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of single fits, of which there are hundreds
-            try:
-                return self._scores(replica)
-            except NO_SOLUTION:
-                return None
+            return self._scores(replica)
+        return None
 
     def _scores(self, replica: int) -> list[list[float]]:
         rng = np.random.default_rng([self.entropy, replica])

@@ -150,7 +150,7 @@ THRESHOLDS = (
     ),
     Threshold("likelihoods.student_t", "_ENTRIES", "nodes at once", 64, ("student",)),
     Threshold("matrices.blas", "SMALL", "one BLAS thread", 5, ("labels",)),
-    Threshold("matrices.blocks", "BLOCK", "cases at once", 7, ("inducing", "softmax", "noise, leave-one-out")),
+    Threshold("matrices.factors", "BLOCK", "cases at once", 7, ("inducing", "softmax", "noise, leave-one-out")),
     Threshold(
         "matrices.dense",
         "LEAST",

@@ -31,7 +31,7 @@ of_all_kernels = pytest.mark.parametrize("kernel", KERNELS.values(), ids=KERNELS
 @pytest.fixture
 def few_at_once(monkeypatch):
     """Let rows be worked on 16 at a time, so that all cases are several blocks."""
-    monkeypatch.setattr("bayesgp_mf.matrices.blocks.BLOCK", 16)
+    monkeypatch.setattr("bayesgp_mf.matrices.factors.BLOCK", 16)
 
 
 def explained(kernel, points=Z, inputs=X):

@@ -98,7 +98,7 @@ class TestPivotedCholesky:
 
     def test_many_cases_are_searched_in_parts(self, monkeypatch):
         monkeypatch.setattr("bayesgp_mf.matrices.low_rank.CANDIDATES", 20)
-        monkeypatch.setattr("bayesgp_mf.matrices.blocks.BLOCK", 32)
+        monkeypatch.setattr("bayesgp_mf.matrices.factors.BLOCK", 32)
         monkeypatch.setattr("bayesgp_mf.matrices.low_rank.PANEL", 8)
         X, kernel = inputs(), Gaussian(0.7, 2.0)
         gram = low_rank(kernel, X, 1e-7)

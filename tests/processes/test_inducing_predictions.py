@@ -57,7 +57,7 @@ def test_few_new_cases_are_drawn_with_their_own_covariances():
 
 def test_of_very_many_what_no_inducing_case_explains_is_drawn_for_each(monkeypatch):
     monkeypatch.setattr(single, "LARGEST_JOINT", 20)
-    monkeypatch.setattr("bayesgp_mf.matrices.blocks.BLOCK", 16)
+    monkeypatch.setattr("bayesgp_mf.matrices.factors.BLOCK", 16)
     process, prior = posterior_of(), explained(X_NEW, X_NEW)
     np.fill_diagonal(prior, KERNEL.diag(X_NEW))
     mean, rows = linear_map(process, X_NEW)
@@ -81,7 +81,7 @@ def test_more_than_five_thousand_new_cases_have_the_moments_of_the_posterior():
 
 @pytest.mark.parametrize("likelihood", [bgp.Probit(), bgp.Probit(flip=0.1)], ids=repr)
 def test_draws_at_the_training_cases_have_the_covariance_of_the_posterior(likelihood, monkeypatch):
-    monkeypatch.setattr("bayesgp_mf.matrices.blocks.BLOCK", 200)  # all draws are one block
+    monkeypatch.setattr("bayesgp_mf.matrices.factors.BLOCK", 200)  # all draws are one block
     t = T.copy()
     t[np.argmax(X[:, 0])] = -1.0  # a case that flips explain has a negative site
     process = posterior_of(likelihood, t)

@@ -43,7 +43,7 @@ def assert_is_the_posterior(process, X_new):
 def as_functions(monkeypatch):
     """Draw however few new cases as if they were very many, in blocks of a few."""
     monkeypatch.setattr(posterior_process, "LARGEST_JOINT", 0)
-    monkeypatch.setattr("bayesgp_mf.matrices.blocks.BLOCK", 7)
+    monkeypatch.setattr("bayesgp_mf.matrices.factors.BLOCK", 7)
 
 
 @pytest.mark.parametrize(
@@ -125,7 +125,7 @@ def test_a_basis_covers_all_cases_whatever_the_blocks(monkeypatch):
     scale = np.sqrt(SMOOTH.diag(cases))
     sizes = []
     for block in (50, 1000):
-        monkeypatch.setattr("bayesgp_mf.matrices.blocks.BLOCK", block)
+        monkeypatch.setattr("bayesgp_mf.matrices.factors.BLOCK", block)
         basis, noise = paths.cover(paths.empty_basis(SMOOTH, 2), cases, 400)
         rows = basis.rows(cases)
         assert np.abs(rows @ rows.T - SMOOTH.gram(cases)).max() < 2 * paths.TOLERANCE * scale[0] ** 2
@@ -184,7 +184,7 @@ def peak_of(work):
 
 
 def test_memory_does_not_grow_with_the_number_of_new_cases_but_for_the_results(monkeypatch):
-    monkeypatch.setattr("bayesgp_mf.matrices.blocks.BLOCK", 128)
+    monkeypatch.setattr("bayesgp_mf.matrices.factors.BLOCK", 128)
     process = posterior_of(SMOOTH, bgp.Probit())
     few, many = (RNG.uniform(-2, 2, (m, 2)) for m in (20_000, 100_000))
     peaks = [peak_of(lambda cases=cases: process.predictive(cases)) for cases in (few, many)]

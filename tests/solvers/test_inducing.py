@@ -189,7 +189,7 @@ def test_what_says_of_itself_which_matrix_it_worked_with():
 
 @pytest.mark.parametrize("method", ["tap", "naive"])
 def test_a_root_that_does_not_fit_into_memory_gives_the_same(method, set_memory, monkeypatch):
-    monkeypatch.setattr("bayesgp_mf.matrices.blocks.BLOCK", 16)
+    monkeypatch.setattr("bayesgp_mf.matrices.factors.BLOCK", 16)
     kept = assemble_inducing(KERNELS["smooth"], X, LABELS, bgp.Probit(), inducing=Z)
     set_memory(8.0 * N * len(Z))  # of which a fit takes several
     computed = assemble_inducing(KERNELS["smooth"], X, LABELS, bgp.Probit(), inducing=Z)
