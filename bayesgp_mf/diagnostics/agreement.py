@@ -14,13 +14,7 @@ from bayesgp_mf.container.groups import Container, group_names, group_or_empty
 from bayesgp_mf.container.layout import SAMPLE_DIMS
 from bayesgp_mf.container.loo import is_of_draws, loo, pointwise_of
 from bayesgp_mf.container.read import has_random_kernels
-from bayesgp_mf.diagnostics.importance import (
-    FEWEST_IN_CHAIN,
-    error_of_sum,
-    mean_and_error,
-    quantile_and_error,
-    sd_and_error,
-)
+from bayesgp_mf.diagnostics import importance
 from bayesgp_mf.hyper.pareto import smooth
 from bayesgp_mf.types import Array
 
@@ -254,7 +248,7 @@ def agreement(first: Container, second: Container) -> Agreement:
     if len(targets) == 2 and not np.array_equal(targets[0], targets[1]):
         raise ValueError("first and second have different targets y: they are not fits of the same data.")
     moments = [_moments(idata, f) for idata, f in zip(both, draws, strict=True)]
-    quantiles = np.array([[quantile_and_error(f, p) for p in LEVELS] for f in draws])  # (2, levels, 2, n)
+    quantiles = np.array([[importance.quantile_and_error(f, p) for p in LEVELS] for f in draws])  # (2, levels, 2, n)
     w1, w1_error = _wasserstein(*draws)
     left_out, leave_one_out = _leave_one_out(both)
 
@@ -295,11 +289,15 @@ def _draws(name: str, idata: Container) -> xr.DataArray:
     f = posterior["f"]
     if f.ndim != (4 if "class" in f.dims else 3) or f.dims[:2] != SAMPLE_DIMS:
         raise ValueError(f"f of {name} must have dimensions chain, draw and one for the cases, got {f.dims}. {advice}")
-    if f.shape[1] < FEWEST_IN_CHAIN or not np.all(np.isfinite(f.values)) or np.any(np.ptp(f.values, axis=(0, 1)) == 0):
+    if (
+        f.shape[1] < importance.FEWEST_IN_CHAIN
+        or not np.all(np.isfinite(f.values))
+        or np.any(np.ptp(f.values, axis=(0, 1)) == 0)
+    ):
         raise ValueError(
-            f"f of {name} must have at least {FEWEST_IN_CHAIN} draws in a chain, all finite, and no case whose "
-            f"draws are all the same; it has {f.shape[0]} chains of {f.shape[1]} draws. Draw more, or leave out such "
-            "cases."
+            f"f of {name} must have at least {importance.FEWEST_IN_CHAIN} draws in a chain, all finite, and no case "
+            f"whose draws are all the same; it has {f.shape[0]} chains of {f.shape[1]} draws. Draw more, or leave out "
+            "such cases."
         )
     return xr.DataArray(f.values.reshape(*f.shape[:2], -1), dims=(*SAMPLE_DIMS, "obs_id"))
 
@@ -314,13 +312,13 @@ def _moments(idata: Container, f: xr.DataArray) -> tuple[Array, Array, Array, Ar
     if gaussian and not has_random_kernels(fit):
         none = np.zeros(f.sizes["obs_id"])
         return fit["latent_mean"].values.ravel(), none, fit["latent_sd"].values.ravel(), none
-    mean, error, _ = mean_and_error(f)
-    return mean, error, *sd_and_error(f)
+    mean, error, _ = importance.mean_and_error(f)
+    return mean, error, *importance.sd_and_error(f)
 
 
 def _wasserstein(first: xr.DataArray, second: xr.DataArray) -> tuple[Array, Array]:
     """Return the area between the distribution functions of each case, and what Monte-Carlo error makes of it."""
-    sizes = [mean_and_error(f)[2] for f in (first, second)]
+    sizes = [importance.mean_and_error(f)[2] for f in (first, second)]
     sorted_draws = [np.sort(f.values.reshape(-1, f.sizes["obs_id"]), axis=0) for f in (first, second)]
     n = first.sizes["obs_id"]
     distance, error = np.empty(n), np.empty(n)
@@ -341,7 +339,7 @@ def _probability(idata: Container) -> tuple[Array, Array] | None:
         return None
     p = predictions["p"]
     if set(SAMPLE_DIMS) <= set(p.dims):
-        mean, error, _ = mean_and_error(p)
+        mean, error, _ = importance.mean_and_error(p)
         return mean, error
     return p.values, predictions["p_mcse"].values if "p_mcse" in predictions else np.zeros(p.shape)
 
@@ -404,5 +402,5 @@ def _log_predictive(idata: Container) -> tuple[Array, Array] | None:
             weights
         )  # the slope of the logarithm of the ratio
         bears[i] = k_hat <= FINITE_VARIANCE
-    error = error_of_sum(terms, (f.shape[0], f.shape[1])) / len(terms)
+    error = importance.error_of_sum(terms, (f.shape[0], f.shape[1])) / len(terms)
     return found, np.where(bears, error, np.inf)

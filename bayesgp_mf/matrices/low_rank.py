@@ -177,7 +177,8 @@ def pivoted_cholesky(
     root, rest = np.empty((n, 0)), diagonal.copy()
     pivots: NDArray[np.intp] = np.empty(0, dtype=np.intp)
     by_rest = False  # whether the candidates are those of which most is left
-    probe, allowed = _probe(n), max(tolerance, n * rounding)
+    probe = np.random.default_rng(0).choice(n, min(PROBED, n), replace=False)  # the first candidates, at random
+    allowed = max(tolerance, n * rounding)
     while rest.sum() > tolerance and rest.max() > rounding:
         chosen, factor, left = _pivots_among(candidates, entries, root, smallest)
         if np.any(rest[candidates] - left > max(0.5 * smallest, UNEXPLAINED * rounding)):
@@ -241,11 +242,6 @@ def _pivots_among(
     left = np.diagonal(block).copy()
     factor, order, rank, _ = lapack.dpstrf(block, lower=1, tol=smallest, overwrite_a=1)
     return candidates[order[:rank] - 1], np.tril(factor[:rank, :rank]), left
-
-
-def _probe(n: int) -> NDArray[np.intp]:
-    """Return some cases, always the same, at random: those at equal distances are the first candidates."""
-    return np.random.default_rng(0).choice(n, min(PROBED, n), replace=False)
 
 
 def _out_of_reach(rest: Array, n: int, columns: int, allowed: float) -> bool:

@@ -138,8 +138,7 @@ def _difference(code: int, cavity: _Normal, own: _Normal, new: _Normal, shared: 
     # softmax times cavity, over the Gaussian posterior that the points are from
     log_weight = log_softmax(observed @ basis.T, axis=1)[:, code] + 0.5 * np.sum(z[:, :size] ** 2, axis=1)
     log_weight -= 0.5 * np.einsum("ka,ab,kb->k", off, np.linalg.inv(cavity.covariance), off, optimize=True)
-    weight = np.exp(log_weight - np.max(log_weight))
-    return np.asarray(weight @ probability / np.sum(weight) - np.mean(probability, axis=0))
+    return np.asarray(softmax(log_weight) @ probability - np.mean(probability, axis=0))
 
 
 @cache

@@ -371,8 +371,9 @@ def fit_stream(
         classes, t = _targets(known, likelihood, positive)
         start = _points(inducing, known, t, kernel, table.columns, rng)
         if hyper is not None:
+            chosen = inducing if isinstance(inducing, Inducing) else Inducing(len(start))  # on the random part
             options: dict[str, Any] = {
-                "inducing": _in_search(inducing, min(len(start), t.size)),
+                "inducing": replace(chosen, number=min(len(start), t.size), inputs=None),
                 "draws": 1,
                 "chains": 1,
             }
@@ -471,11 +472,6 @@ def _targets(known: _Known, likelihood: Likelihood, positive: Any) -> tuple[tupl
     t, names = encode_targets(every, len(every), likelihood, positive)
     by_name = {str(label): label for label in labels}
     return (by_name[names[0]], by_name[names[1]]), t[len(labels) :]
-
-
-def _in_search(inducing: Any, number: int) -> Inducing:
-    """Return the inducing cases of a search on the random part."""
-    return replace(inducing if isinstance(inducing, Inducing) else Inducing(number), number=number, inputs=None)
 
 
 def _points(
