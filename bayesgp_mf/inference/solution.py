@@ -8,7 +8,7 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
-from bayesgp_mf.arguments import check_flags, check_integers
+from bayesgp_mf.arguments import check_flags
 from bayesgp_mf.errors import Status
 from bayesgp_mf.matrices.matrix import Correction, Sites
 from bayesgp_mf.notebook import as_html
@@ -76,7 +76,9 @@ class Control:
             raise ValueError(
                 f"evidence_tolerance must be a number of nats, 0 or more, got {self.evidence_tolerance!r}."
             )
-        check_integers(1, max_iterations=self.max_iterations)
+        whole = isinstance(self.max_iterations, numbers.Integral) and not isinstance(self.max_iterations, bool)
+        if not whole or self.max_iterations < 1:  # of any size: it is rarely reached
+            raise ValueError(f"max_iterations must be a positive integer, got {self.max_iterations!r}.")
         check_flags(throw=self.throw, progress=self.progress)
         if self.scheme not in ("fast", "paper"):
             raise ValueError(f"scheme must be 'fast' or 'paper', got {self.scheme!r}.")

@@ -85,7 +85,9 @@ def _classes(y: Any, labels: NDArray[Any], named: Sequence[Any] | None) -> tuple
     """Return the classes that are named beforehand or occur, and the codes ``(n,)`` of labels."""
     # asked of y itself: an array made of a list with None or NaN among its labels holds text
     check_no_missing(y)
-    known = _categories(y) if named is None else named
+    # those that a categorical type of pandas, or a Series of one, names beforehand
+    categories = named if named is not None else getattr(getattr(y, "dtype", None), "categories", None)
+    known = tuple(categories) if isinstance(categories, Iterable) else None
     classes, codes = _occurring(labels, y) if known is None else (known, encode_labels(y, known))
     _check_labels(classes)
     return classes, codes
@@ -176,12 +178,6 @@ def _hint(y: Any, labels: NDArray[Any], n: int) -> str:
     if labels.shape in ((n, 1), (1, n)):
         return " Pass y.ravel()." if isinstance(y, np.ndarray) else " Pass numpy.ravel(y)."
     return ""
-
-
-def _categories(y: Any) -> tuple[Any, ...] | None:
-    """Return the classes that a categorical type names beforehand, or None."""
-    categories = getattr(getattr(y, "dtype", None), "categories", None)  # of a pandas Categorical, or a Series of one
-    return tuple(categories) if isinstance(categories, Iterable) else None
 
 
 def _occurring(labels: NDArray[Any], y: Any) -> tuple[tuple[Any, ...], Array]:

@@ -192,15 +192,11 @@ def _sentence(ax: Axes) -> str:
     _, names = ax.get_legend_handles_labels()
     low, high = ax.dataLim.intervalx
     numbers = [text.get_text() for text in ax.get_xticklabels()]
-    spread = f", {low:.4g} to {high:.4g}" if np.isfinite([low, high]).all() and not _are_names(numbers) else ""
+    in_words = any(text and not text.strip("-\N{MINUS SIGN}").replace(".", "").isdigit() for text in numbers)
+    spread = f", {low:.4g} to {high:.4g}" if np.isfinite([low, high]).all() and not in_words else ""
     drawn = f": {'; '.join(names)}" if names else ""
     title = " ".join(ax.get_title().split())
     # the first letter is small, but not of a name
     across = across[0].lower() + across[1:] if across[:2].istitle() and len(across) > 1 else across
     upwards = f"{ax.get_ylabel()} against {across}" if ax.get_ylabel() else f"The same against {across}"
     return f"{title + ': ' if title else ''}{upwards}{spread}{drawn}."
-
-
-def _are_names(texts: list[str]) -> bool:
-    """Tell whether ticks have words on them."""
-    return any(text and not text.strip("-\N{MINUS SIGN}").replace(".", "").isdigit() for text in texts)

@@ -214,7 +214,9 @@ def plot_partial_dependence(
                 label="deciles of the cases",
             )  # fmt: skip
         one.set(xlabel=_axes.as_drawn(each.feature, PANEL_LETTERS), ylim=(low - margin, high + margin))
-        one.set_ylabel(target_label(fit, scale) if place == 0 or len(curves) == 1 or _is_left(one) else "", fontsize=8)
+        where = one.get_subplotspec()  # axes to the left state what is drawn upwards
+        is_left = place == 0 or len(curves) == 1 or where is None or where.is_first_col()
+        one.set_ylabel(target_label(fit, scale) if is_left else "", fontsize=8)
         name_groups(one, each)
     if len(axes) == 1:
         _axes.legend_above(axes[0])
@@ -235,12 +237,6 @@ def _enough(fit: Fitted) -> int:
             span = np.ptp(fit.X if looks_at is None else fit.X[:, list(looks_at)], axis=0)
             number = max(number, int(np.max(A_PERIOD * span / leaf.params["period"])))
     return min(number, MANY)
-
-
-def _is_left(ax: Axes) -> bool:
-    """Tell whether there are no other axes to the left, which state what is drawn upwards."""
-    where = ax.get_subplotspec()
-    return where is None or where.is_first_col()
 
 
 def band_levels(levels: Sequence[float]) -> list[float]:
