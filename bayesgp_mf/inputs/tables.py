@@ -176,7 +176,7 @@ def as_numbers(name: str, value: ArrayLike, *, copy: bool = False) -> Array:
     value = as_pandas(name, value)
     if hasattr(value, "toarray"):
         raise ValueError(f"{name} is sparse, and every entry of it is needed here. Pass {name}.toarray().")
-    for column, dtype in zip(getattr(value, "columns", ()), getattr(value, "dtypes", ()), strict=False):
+    for column, dtype in _column_types(value):
         if getattr(dtype, "kind", "") in ("c", "M", "m"):
             raise ValueError(
                 f"{name} must hold real numbers, but column {column!r} has dtype {dtype}. Convert it yourself, or "
@@ -231,6 +231,11 @@ def _are_shifted(one: pd.Index, other: pd.Index) -> bool:
     first, second = int(one[0]), int(other[0])
     ranges = one.equals(pd.RangeIndex(first, first + len(one))), other.equals(pd.RangeIndex(second, second + len(one)))
     return all(ranges) and 0 < abs(first - second) <= max(1, int(APART * len(one))) < len(one)
+
+
+def _column_types(value: Any) -> list[tuple[Any, Any]]:
+    columns = getattr(value, "columns", None)
+    return [] if columns is None else list(zip(columns, value.dtypes, strict=True))
 
 
 def _objects(value: Any) -> NDArray[Any] | None:
