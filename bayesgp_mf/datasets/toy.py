@@ -32,7 +32,7 @@ class Toy(NamedTuple):
     >>> import bayesgp_mf as bgp
     >>> toy = bgp.datasets.make_toy(bgp.kernels.Gaussian(1.0, 4.0), n=40, random_seed=1)
     >>> toy.X.shape, toy.y[:5]
-    ((40, 2), array([0., 0., 1., 1., 1.]))
+    ((40, 2), array([1., 1., 1., 1., 1.]))
     """
 
     X: Array

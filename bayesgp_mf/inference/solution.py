@@ -264,7 +264,7 @@ class Solution:
     >>> gram = bgp.kernels.Gaussian(1.0, 4.0).gram(toy.X)
     >>> solution = bgp.solve(gram, 2 * toy.y - 1, bgp.Probit())
     >>> print(solution.evidence)
-    log evidence -17.25
+    log evidence -21.00
     >>> solution.info.status
     <Status.CONVERGED: 'The equations hold to the requested tolerance.'>
     """
