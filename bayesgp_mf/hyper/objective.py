@@ -94,10 +94,10 @@ class Objective:
         """Start the next solution from the prior instead of from the last one."""
         self._last = None
 
-    def follow(self, *, whatever: bool) -> None:
-        """Solve each point from the last one, whatever the likelihood, or no longer so: then nothing is remembered."""
-        self._from_prior = not (whatever or self.target.likelihood.log_concave)
-        if self._from_prior:
+    def follow(self, *, last: bool) -> None:
+        """Solve each point from the last one, or each from the prior, after which no solution of before is known."""
+        self._from_prior = not last
+        if not last:
             self._highest = None
 
     def __call__(self, log_free: Array) -> tuple[float, Array] | None:

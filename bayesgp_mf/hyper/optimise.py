@@ -192,9 +192,9 @@ def descend(objective: Objective, start: Array, advance: Callable[[str], None], 
         return climb()
     # of several solutions each point follows that of the last, a tenth of the work; a fit at the end takes the one that
     # grows out of the prior, and where this is another, so does each point of a second search
-    objective.follow(whatever=True)
+    objective.follow(last=True)
     run = climb()
-    objective.follow(whatever=False)
+    objective.follow(last=False)
     there = objective.value(run.end) if np.isfinite(run.value) else None
     return run if there is not None and abs(there - run.value) < SAME_SOLUTION else climb()
 
