@@ -4,14 +4,18 @@ A search over expressions starts with the best base kernel. In each round it tri
 base kernel added, with a base kernel multiplied into one of its terms, and with one of its factors replaced [1]_, and
 goes on with what scores best. Scores by evidence are
 
-.. math:: \log Z - \tfrac{1}{2}\, p \log n,
+.. math:: \log Z - \tfrac{1}{2}\, p \log (1 + m),
 
-with the corrected log evidence of n cases at the best values of p hyperparameters.
+with the corrected log evidence at the best values of p hyperparameters. These are learned from latent values, of which
+n cases determine :math:`m = \sum_i \operatorname{Var}(f_i) / v_i`, with the site variances v: that many, and not n,
+count in the penalty [2]_.
 
 References
 ----------
 .. [1] Duvenaud, D., Lloyd, J. R., Grosse, R., Tenenbaum, J. B., & Ghahramani, Z. (2013). Structure discovery in
    nonparametric regression through compositional kernel search. ICML. https://arxiv.org/abs/1302.4922
+.. [2] Delattre, M., Lavielle, M., & Poursat, M.-A. (2014). A note on BIC in mixed-effects models. Electronic Journal
+   of Statistics 8, 456-475.
 """
 
 from __future__ import annotations
@@ -120,8 +124,8 @@ def explore(
     grow : bool
         Search over sums and products, with one likelihood, until none of the next is better.
     score : {"evidence", "loo"}
-        By what ``grow`` goes on, and which model is ``found``: the corrected log evidence less half the logarithm of
-        the number of cases for each hyperparameter, or the leave-one-out elpd.
+        By what ``grow`` goes on, and which model is ``found``: the corrected log evidence less a penalty for each
+        hyperparameter, or the leave-one-out elpd.
     most : int
         Fits, at most.
     hyper
@@ -136,7 +140,9 @@ def explore(
     progress : bool
         Show a progress bar if it takes longer than a second.
     **options
-        Of `fit`: ``method``, ``priors``, ``offset``, ``weights``, ``inducing``, ``draws`` and others.
+        Of `fit`: ``method``, ``priors``, ``offset``, ``weights``, ``inducing``, ``draws`` and others. ``priors`` may be
+        a function of the kernel, as ``lambda kernel: bgp.priors.suggest(X, kernel)``, since each kernel has parameters
+        of its own.
 
     Returns
     -------
@@ -180,8 +186,10 @@ def explore(
     each = {name: as_likelihood(likelihood) for name, likelihood in each.items()}
     if grow and len(each) > 1:
         raise ValueError("grow=True goes with one likelihood. Explore the likelihoods with the kernel that it finds.")
-    if grow and (given := {"priors", "bounds", "fixed"} & options.keys()):
-        raise ValueError(f"{min(given)} go by names of parameters, which change as kernels grow. Leave them out.")
+    if grow and (given := {"priors", "bounds", "fixed"} & {name for name in options if not callable(options[name])}):
+        raise ValueError(
+            f"{min(given)} go by names of parameters, which change. Leave them out; priors may be a function."
+        )
     if not grow and (count := len(base) * len(each)) > most:
         raise ValueError(f"{len(base)} kernels with {len(each)} likelihoods are {count} models, more than most={most}.")
     work = _Work(X, y, base, each, hyper, options)
@@ -232,7 +240,10 @@ class _Work:
             "values": {name: {key: value.tolist() for key, value in k.params.items()} for name, k in self.base.items()},
             "likelihoods": {name: describe_likelihood(each) for name, each in self.likelihoods.items()},
             "hyper": repr(self.hyper),
-            "options": {name: _in_words(value) for name, value in self.options.items()},
+            "options": {
+                name: [repr(value(kernel)) for kernel in self.base.values()] if callable(value) else _in_words(value)
+                for name, value in self.options.items()
+            },
         }
 
     def name(self, job: Job) -> str:
@@ -292,8 +303,10 @@ class _Work:
             return float(group["loo_i"].sum())
         if "node_weight" in group or "log_evidence" not in group:
             raise ValueError("an average over hyperparameters has no evidence. Give score='loo'.")
-        parameters = group.sizes.get("hyper", 0)
-        return float(evidence_of_fit(group).corrected - 0.5 * parameters * np.log(group.sizes["obs_id"]))
+        sites, told = group.get("site_variance"), float(group.sizes["obs_id"])
+        if sites is not None and sites.ndim == 1:
+            told = float((group["latent_sd"] ** 2 / sites).sum())
+        return float(evidence_of_fit(group).corrected - 0.5 * group.sizes.get("hyper", 0) * np.log1p(told))
 
     def finished(self, score: Score) -> Exploration:
         """Return the models side by side."""
@@ -334,25 +347,19 @@ def _fitted(work: _Work, job: Job) -> tuple[Container | None, dict[str, Any]]:
     """Fit one model, and return it with the seconds it took, the first warning, or the error that it ended in."""
     name, (expression, likelihood) = work.name(job), job
     kernel, fixed = built(work.base, expression)
-    options = dict(work.options)
+    options = work.options | {"hyper": work.hyper, "progress": False}
     if work.hyper is not None:
         options["fixed"] = [*options.get("fixed", ()), *fixed]
+    if callable(priors := options.get("priors")):
+        options["priors"] = {key: prior for key, prior in priors(kernel).items() if key not in fixed}
     seed = int.from_bytes(hashlib.sha256(name.encode()).digest()[:4], "big")
     begin = time.perf_counter()
     facts: dict[str, Any] = {"warning": ""}
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         try:
-            idata = fit(
-                work.X,
-                work.y,
-                kernel,
-                work.likelihoods[likelihood],
-                hyper=work.hyper,
-                random_seed=np.random.default_rng([work.log.entropy, seed]),
-                progress=False,
-                **options,
-            )
+            rng = np.random.default_rng([work.log.entropy, seed])
+            idata = fit(work.X, work.y, kernel, work.likelihoods[likelihood], random_seed=rng, **options)
         except NO_SOLUTION as error:
             idata, facts["error"] = None, f"{type(error).__name__}: {error}"
     if caught:

@@ -139,3 +139,27 @@ def test_two_models_of_one_name_are_refused():
     given, likelihoods = {"a, b": BASE["smooth"], "a": BASE["line"]}, {"c": bgp.Probit(), "b, c": bgp.Logit()}
     with pytest.raises(ValueError, match="two models would have the name 'a, b, c'"):
         bgp.explore(X, Y, given, likelihoods, **OPTIONS)
+
+
+def test_each_kernel_has_priors_of_its_own_parameters(tmp_path):
+    def priors(kernel):
+        return bgp.priors.suggest(X, kernel)
+
+    given = OPTIONS | {"hyper": "integrate", "path": tmp_path / "models"}
+    models = bgp.explore(X, Y, BASE, priors=priors, **given)
+    alone = bgp.fit(X, Y, BASE["smooth"], hyper="integrate", priors=priors(BASE["smooth"]), draws=20, random_seed=1)
+    there = float(models.fits["smooth"]["fit"]["loo_i"].sum())
+    assert there == pytest.approx(float(alone["fit"]["loo_i"].sum()), abs=1e-6)
+    assert set(models.fits) == set(BASE)
+    with pytest.raises(ValueError, match="another call, which differs in options"):
+        bgp.explore(X, Y, BASE, priors=lambda kernel: bgp.priors.suggest(2.0 * X, kernel), **given)
+    grown = bgp.explore(X, Y, BASE, priors=priors, grow=True, most=5, **OPTIONS)
+    assert len(grown.fits) == 5
+
+
+def test_a_sum_is_told_from_a_product_where_the_evidence_tells_them_apart():
+    rng = np.random.default_rng(2)
+    x = np.column_stack([rng.uniform(0.0, 5.0, 200), rng.uniform(-2.0, 2.0, 200)])
+    y = 2.0 * np.sin(2.0 * np.pi * x[:, 0]) + 2.0 * np.sin(4.0 * x[:, 1]) + rng.normal(size=200) > 0
+    base = {"wave": kernels.Periodic(1.0, period=1.1, columns=[0]), "bend": kernels.Gaussian(0.6, columns=[1])}
+    assert bgp.explore(x, y, base, grow=True, most=9, **OPTIONS).found == "bend + wave"

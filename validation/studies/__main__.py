@@ -27,6 +27,7 @@ from validation.studies import (
     exact_posterior,
     flips,
     leave_one_out,
+    many_models,
     perceptron,
     planar,
     starts,
@@ -61,6 +62,7 @@ STUDIES: tuple[Study, ...] = (
     class_searches.STUDY,
     class_streams.STUDY,
     stress.STUDY,
+    many_models.STUDY,
     covering.STUDY,
 )
 """In the order of the page; a new one is added here."""
