@@ -239,7 +239,7 @@ def fit(
         assembly.check_inducing(likelihood, judge)
         check_moves(chosen, strategy, kernel)
         _check_form(marginals, control)
-    control = _check_marginals(marginals, solver, likelihood, control)
+    control = control_of(marginals, solver, likelihood, control)
     if strategy is None or not strategy.averages:  # an average brings its own number
         values = X.shape[0] * (len(class_names) if likelihood.has_classes else 1)
         check_draws(int(draws) * int(chains), values, "training", FEWER_DRAWS)
@@ -446,11 +446,7 @@ def predict(
 
 
 def posterior(
-    idata: Container,
-    *,
-    kernel: Any = None,
-    likelihood: Likelihood | None = None,
-    method: Solver | None = None,
+    idata: Container, *, kernel: Any = None, likelihood: Likelihood | None = None, method: Solver | None = None
 ) -> Process:
     """Return the posterior of a fit as an object whose methods take and return plain arrays.
 
@@ -520,7 +516,7 @@ def _check_model(
             check(likelihood)
 
 
-def _check_marginals(marginals: Marginals, solver: Solver, likelihood: Likelihood, control: Control) -> Control:
+def control_of(marginals: Marginals, solver: Solver, likelihood: Likelihood, control: Control) -> Control:
     """Return the control that such marginals need, or raise a ValueError if there are none."""
     check_marginals(marginals, solver)
     if marginals != "tilted":

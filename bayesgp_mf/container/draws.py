@@ -94,11 +94,7 @@ def draw_latent(posterior: Process, X_new: Array, node: NDArray[np.intp], rng: n
 
 
 def targets_of_nodes(
-    posterior: Process,
-    f: Array,
-    node: NDArray[np.intp],
-    rng: np.random.Generator,
-    of: Callable[[Part], Likelihood],
+    posterior: Process, f: Array, node: NDArray[np.intp], rng: np.random.Generator, of: Callable[[Part], Likelihood]
 ) -> NDArray[Any]:
     """Draw targets ``(chains, draws, m)``, each under the likelihood of its setting: ``of`` says which of a part."""
     each = [part.problem.likelihood for part in posterior.parts]

@@ -6,9 +6,10 @@ covariance and :math:`m_i^\setminus, v_i^\setminus` its cavity, the posterior at
 .. math:: m(x) + \frac{\Sigma_{xi}}{\Sigma_{ii}} (m_i^\setminus - m_i), \qquad
     v(x) + \frac{\Sigma_{xi}^2}{\Sigma_{ii}^2} (v_i^\setminus - \Sigma_{ii}),
 
-the other sites being kept (2000, eq. 50 and 51, at other inputs). The hyperparameters move by a Newton step of the
-search: with H the Hessian of the log evidence of the others, at the summit of all, and l_i the leave-one-out log
-density, by :math:`H^{-1} \nabla l_i` in the logarithms of the parameters. What that does to the means at x is added.
+the other sites being kept (2000, eq. 50 and 51, at other inputs). The hyperparameters move by a Newton step of
+the search: with H the Hessian of the log evidence of the others, at the summit of all, and l_i the leave-one-out log
+density, by :math:`H^{-1} \nabla l_i` in the logarithms of the parameters. What that does to m(x) and v(x) without case
+i is added, to first order.
 """
 
 from __future__ import annotations
@@ -136,8 +137,10 @@ def influence(
     Notes
     -----
     Hyperparameters are those of ``hyper="evidence"``; a parameter at a bound is left out. They take some
-    p (p + 3) / 2 solutions, for p of them. Held against refits on 60 cases with two or three hyperparameters,
-    correlations of what a case moves are above 0.99; where one case moves much, means of labels are off by a third.
+    p (p + 3) / 2 solutions, for p of them. Held against refits of 60 cases, at 20 new ones, correlations of what a case
+    moves were above 0.99 in 13 of 14 fits for counts, numbers and probabilities of labels, and at worst 0.981, with
+    hyperparameters searched under priors; the largest difference of a probability was 0.061, where one moved by 0.205.
+    Without priors, and for latent means of labels that are nearly separable, they fall to 0.8: there fit again.
 
     Examples
     --------
@@ -184,30 +187,33 @@ def influence(
 class _Moves(NamedTuple):
     """By how much the logarithms of p hyperparameters move without each case ``(n, p)``, and what that does.
 
-    ``slopes (p, m)`` are those of the latent means of new cases.
+    ``latent (2, n, m)`` are the means and variances of new cases without each case, at its hyperparameters.
     """
 
     logarithms: Array
     names: tuple[str, ...]
-    slopes: Array
+    latent: Array
 
 
-def _predictions(part: Part, X: Array, moves: _Moves | None) -> tuple[Array, Array | None]:
-    """Return by how much latent means, and probabilities of labels, at inputs move without each case, ``(n, m)``."""
+def _without(part: Part, X: Array) -> Array:
+    """Return means and variances ``(2, n, m)`` of latent values at inputs without each case, the other sites kept."""
     sites: Any = part.solution.correction.sites
     covariance, n = sites.posterior_covariance(), part.problem.n
     features = part.problem.matrix.features(part.kernel, part.X, X)
     share = covariance.with_new(features, np.arange(n)).T / covariance.diagonal[:, None]
-    loo, (mean, variance) = part.loo, part.at_training
-    moved = share * (loo.mean - mean)[:, None]
-    if moves is not None:
-        moved += moves.logarithms @ moves.slopes
-    if not part.problem.likelihood.is_binary:
-        return moved, None
-    here, spread = part.latent_at(X)
-    wider = np.maximum(spread + share**2 * (loo.variance - variance)[:, None], 0.0)
-    p = part.new_likelihood.predict_proba(here, spread)
-    return moved, part.new_likelihood.predict_proba(here + moved, wider) - p
+    loo, (mean, variance), (here, spread) = part.loo, part.at_training, part.latent_at(X)
+    changed = share * (loo.mean - mean)[:, None], share**2 * (loo.variance - variance)[:, None]
+    return np.array([here + changed[0], spread + changed[1]])
+
+
+def _predictions(part: Part, X: Array, moves: _Moves | None) -> tuple[Array, Array | None]:
+    """Return by how much latent means, and probabilities of labels, at inputs move without each case, ``(n, m)``."""
+    mean, variance = _without(part, X) if moves is None else moves.latent
+    (here, spread), likelihood = part.latent_at(X), part.new_likelihood
+    if not likelihood.is_binary:
+        return mean - here, None
+    p = likelihood.predict_proba(mean, np.maximum(variance, 0.0))
+    return mean - here, p - likelihood.predict_proba(here, spread)
 
 
 def _hyperparameters(part: Part, X: Array, **chosen: Any) -> _Moves | None:
@@ -216,36 +222,39 @@ def _hyperparameters(part: Part, X: Array, **chosen: Any) -> _Moves | None:
     target = Target(part.X, problem.t, problem.likelihood, part.kernel, part.method, control, **chosen)
     at, objective = target.start, Objective(target, EvidenceScore())
     (inside,) = np.nonzero((at > target.lower + INSIDE) & (at < target.upper - INSIDE))
+    p, pairs = inside.size, list(combinations(range(inside.size), 2))
 
-    def seen(log_free: Array) -> tuple[Array, Array, Array] | None:
-        """Return leave-one-out densities, the gradient of the objective, and latent means at new cases."""
-        found = objective(log_free)
+    def seen(step: Array) -> tuple[Array, Array, Array | None] | None:
+        """Return leave-one-out densities, the gradient of the objective, and new cases, where their slopes need it."""
+        found = objective(at + step)
         if found is None:
             return None
-        model = target.model_at(log_free)
+        model = target.model_at(at + step)
         solved = target.problem_at(model)
         there = make_process(model.kernel, part.X, solved, part.method.solve(solved, control), part.method)
-        return there.loo.log_density, found[1][inside], there.latent_mean_at(X) if X.size else np.empty(0)
+        new = _without(there, X) if X.size and np.count_nonzero(step) < 2 else None
+        return there.loo.log_density, found[1][inside], new
 
     steps = DIFFERENCE * np.eye(at.size)[inside]
-    pairs = list(combinations(range(inside.size), 2))
-    both = [steps[j] + steps[k] for j, k in pairs]
-    here, *others = [seen(at + step) for step in (np.zeros(at.size), *steps, *-steps, *both)]
-    if here is None or not inside.size or any(other is None for other in others):
+    found = [seen(step) for step in (np.zeros(at.size), *steps, *-steps, *(steps[j] + steps[k] for j, k in pairs))]
+    if not p or any(each is None for each in found):
         return None
-    found = [np.array(each) for each in zip(here, *filter(None, others), strict=True)]
-    ahead, back = slice(1, inside.size + 1), slice(inside.size + 1, 2 * inside.size + 1)
-    loo = found[0]
-    slopes = [(each[ahead] - each[back]) / (2.0 * DIFFERENCE) for each in found]
-    bend = np.zeros((len(loo[0]), inside.size, inside.size))
-    np.einsum("ikk->ki", bend)[:] = loo[ahead] - 2.0 * loo[0] + loo[back]
-    for (j, k), value in zip(pairs, loo[2 * inside.size + 1 :], strict=True):
-        bend[:, j, k] = bend[:, k, j] = value - loo[j + 1] - loo[k + 1] + loo[0]
-    hessian = 0.5 * (slopes[1] + slopes[1].T)
+    loo, gradients, new = zip(*filter(None, found), strict=True)
+    here, ahead, back, both = np.split(np.array(loo), [1, p + 1, 2 * p + 1])
+    slopes, bends = ahead - back, np.zeros((problem.n, p, p))
+    np.einsum("ikk->ki", bends)[:] = ahead - 2.0 * here + back
+    for (j, k), value in zip(pairs, both, strict=True):
+        bends[:, j, k] = bends[:, k, j] = value - ahead[j] - ahead[k] + here[0]
+    hessian = (np.array(gradients[1 : p + 1]) - gradients[p + 1 : 2 * p + 1]) / (2.0 * DIFFERENCE)
+    hessian = 0.5 * (hessian + hessian.T)
     if not np.all(np.linalg.eigvalsh(hessian) < 0):  # no summit in these parameters
         return None
-    without = hessian - bend / DIFFERENCE**2
+    without = hessian - bends / DIFFERENCE**2
     summit = np.linalg.eigvalsh(without).max(axis=1) < 0  # else the step is that of all cases
     curvature = np.where(summit[:, None, None], without, hessian)
-    moved = np.linalg.solve(curvature, slopes[0].T[:, :, None])[:, :, 0]
-    return _Moves(np.asarray(moved, dtype=np.float64), tuple(target.names[k] for k in inside), slopes[2])
+    moved = np.asarray(np.linalg.solve(curvature, slopes.T[:, :, None])[:, :, 0]) / (2.0 * DIFFERENCE)
+    latent: Array = np.empty((2, problem.n, 0))
+    if X.size:
+        change = np.array(new[1 : p + 1]) - np.array(new[p + 1 : 2 * p + 1])
+        latent = np.asarray(new[0] + np.einsum("np,pknm->knm", moved, change) / (2.0 * DIFFERENCE))
+    return _Moves(moved, tuple(target.names[k] for k in inside), latent)

@@ -176,10 +176,7 @@ def _in_rounds(
         model = result.models[0]
         ends.append(some.free_logarithms(model))
         scores.append(_score(result) / cases)
-    record: Record = {
-        **result.record,
-        "hyper_round_end": (("round", "hyper"), np.array(ends)),
-    }
+    record: Record = {**result.record, "hyper_round_end": (("round", "hyper"), np.array(ends))}
     if np.all(np.isfinite(scores)):  # a strategy that counts errors has none
         record["hyper_round_score"] = (("round",), np.array(scores))
     return replace(result, record=record, log_evidence=None, solution=None)  # which were those of a part of the cases

@@ -118,10 +118,7 @@ LARGEST_POWER = 1e6
 
 
 def by_case(
-    likelihood: Likelihood,
-    offset: Array | None = None,
-    weights: Array | None = None,
-    prior_mean: Array | None = None,
+    likelihood: Likelihood, offset: Array | None = None, weights: Array | None = None, prior_mean: Array | None = None
 ) -> Likelihood:
     r"""Return :math:`p(t_i | \mu_i + o_i + g_i)^{w_i}` of n cases, with what is given of them.
 

@@ -293,7 +293,4 @@ def _bracket(t: Array, trials: Array, mean: Array, variance: Array) -> tuple[Arr
         peak = np.log(t) - np.log(trials - t)
     flat = np.log(variance * trials)
     lower, upper = np.minimum(mean - 1.0, -flat), np.maximum(mean + 1.0, flat)
-    return (
-        np.where(t == 0, lower, np.minimum(mean, peak)),
-        np.where(t == trials, upper, np.maximum(mean, peak)),
-    )
+    return (np.where(t == 0, lower, np.minimum(mean, peak)), np.where(t == trials, upper, np.maximum(mean, peak)))

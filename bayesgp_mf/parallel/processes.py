@@ -153,10 +153,7 @@ def _started() -> subprocess.Popen[bytes]:
         "from bayesgp_mf.parallel.worker import serve; serve()"
     )
     return subprocess.Popen(
-        [sys.executable, "-c", begin],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        env={**os.environ, **ONE_THREAD},
+        [sys.executable, "-c", begin], stdin=subprocess.PIPE, stdout=subprocess.PIPE, env={**os.environ, **ONE_THREAD}
     )
 
 

@@ -293,11 +293,7 @@ class LogEvidence(Inference):
     __str__ = Inference.__str__  # for a class with __props__ of its own, PyTensor would write another
 
     def __init__(
-        self,
-        likelihood: Likelihood,
-        *,
-        on_failure: Literal["reject", "raise"] = "reject",
-        **options: Any,
+        self, likelihood: Likelihood, *, on_failure: Literal["reject", "raise"] = "reject", **options: Any
     ) -> None:
         super().__init__(likelihood, **options)
         check_differentiable(self.method, self.parameters)

@@ -171,9 +171,7 @@ class Orthant:
                 z[i, right] = mu - ndtri_exp(np.log(uniform[i, right]) - log_share[right] + log_right[right])
                 z[i, wrong] = mu + ndtri_exp(np.log1p(-uniform[i, wrong]) - log_rest[wrong] + log_wrong[wrong])
                 log_total = np.where(
-                    right,
-                    np.log1p(-self.flip) + log_right - log_share,
-                    np.log(self.flip) + log_wrong - log_rest,
+                    right, np.log1p(-self.flip) + log_right - log_share, np.log(self.flip) + log_wrong - log_rest
                 )
             log_weight += log_total - mu * z[i] + 0.5 * mu**2
         return z, log_weight

@@ -122,15 +122,7 @@ class Values:
         return NaturalParameters(on_basis[:, None, None], (shift / share + on_basis * mean)[:, None])
 
     def absorb(
-        self,
-        factor: Factor,
-        kernel: Any,
-        X: Array,
-        t: Array,
-        new: Array,
-        control: Control,
-        *,
-        whole: bool = False,
+        self, factor: Factor, kernel: Any, X: Array, t: Array, new: Array, control: Control, *, whole: bool = False
     ) -> Absorbed:
         """Return the state after a batch, and how well the past predicted it.
 

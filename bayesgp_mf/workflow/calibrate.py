@@ -36,7 +36,7 @@ from bayesgp_mf.container.layout import SAMPLE_DIMS, common_attrs
 from bayesgp_mf.diagnostics.sensitivity import Quantity, as_quantities, value_of
 from bayesgp_mf.diagnostics.uniformity import UniformRanks
 from bayesgp_mf.errors import NO_SOLUTION, ConvergenceError, Status
-from bayesgp_mf.fitting import Seed
+from bayesgp_mf.fitting import Seed, control_of
 from bayesgp_mf.hyper import HyperName, Prior, Strategy, Target, get_strategy
 from bayesgp_mf.hyper.target import Model
 from bayesgp_mf.inference.assembly import assemble
@@ -50,7 +50,7 @@ from bayesgp_mf.kernels import Kernel
 from bayesgp_mf.likelihoods import Likelihood, Probit
 from bayesgp_mf.matrices.blas import one_thread_if_small
 from bayesgp_mf.methods import MethodName, get_method
-from bayesgp_mf.processes.process import Tuned
+from bayesgp_mf.processes.process import Marginals, Tuned
 from bayesgp_mf.processes.several_classes import make_process
 from bayesgp_mf.tuning import tune
 from bayesgp_mf.types import Array
@@ -79,6 +79,7 @@ def calibrate(
     hyper: HyperName | Strategy | None = None,
     replicas: int = 500,
     draws: int = 99,
+    marginals: Marginals = "gaussian",
     quantities: Mapping[str, Quantity] | None = None,
     true_kernel: Any = None,
     offset: ArrayLike | None = None,
@@ -105,6 +106,9 @@ def calibrate(
         Data sets.
     draws : int
         Draws of each posterior. A rank is a whole number from 0 to that.
+    marginals : {"gaussian", "tilted"}
+        Shape of the draws, as `fit` takes it. Where outliers are expected, as by Student's t, posteriors of single
+        latent values are not Gaussian, and the log likelihood passes with "tilted" only.
     quantities : mapping of str to callable, optional
         More to rank: functions of draws of latent values ``(k, n)``, of several classes ``(k, n, C)``, and of targets
         ``(n,)`` as the likelihood has them (labels -1/+1), that return a number for each draw. Always there are f at a
@@ -157,9 +161,10 @@ def calibrate(
     solver = get_method(method, model.likelihood)
     _check_all_random(model, strategy)
     named = as_quantities(quantities)
-    stated = _stated(model, source, solver, strategy, named, draws)
+    control = control_of(marginals, solver, model.likelihood, Control(progress=False))
+    stated = _stated(model, source, solver, strategy, named, draws) | {"marginals": marginals}
     log = Log.of(path, stated, "calibrate", "replicas", random_seed)
-    task = _Task(model, source, solver, strategy, named, int(draws), log.entropy)
+    task = _Task(model, source, solver, strategy, named, int(draws), marginals, control, log.entropy)
     how = {"processes": int(processes), "client": client, "progress": progress}
     return _calibration(task, done_of(_Task.ranks, task, int(replicas), log, title="calibrating", **how))
 
@@ -259,6 +264,8 @@ class _Task:
     strategy: Strategy | None
     quantities: Mapping[str, Quantity]
     draws: int
+    marginals: Marginals
+    control: Control
     entropy: int
 
     def ranks(self, replica: int) -> dict[str, int] | None:
@@ -270,7 +277,7 @@ class _Task:
             with warnings.catch_warnings(), one_thread_if_small(len(self.model.X)):
                 warnings.simplefilter("ignore")  # of single fits, of which there are hundreds
                 found = self._fitted(np.asarray(y, dtype=np.float64), rng)
-                drawn = draw_training(found.posterior, found.node, rng, "gaussian", found.node_evidence)
+                drawn = draw_training(found.posterior, found.node, rng, self.marginals, found.node_evidence)
         except NO_SOLUTION:
             return None
         places = tuple(int(rng.integers(size)) for size in f.shape)
@@ -288,12 +295,12 @@ class _Task:
         return {name: _rank(value, draws, rng) for name, (value, draws) in known.items()}
 
     def _fitted(self, t: Array, rng: np.random.Generator) -> Tuned:
-        model, control = self.model, Control(progress=False)
+        model, control = self.model, self.control
         if self.strategy is None:
             problem = assemble(model.kernel, model.X, t, model.likelihood, solver=self.solver, control=control)
             process = make_process(model.kernel, model.X, problem, self.solver.solve(problem, control), self.solver)
             return Tuned(process, np.zeros((1, self.draws), dtype=np.intp))
-        given = model.X, t, model.likelihood, model.kernel, self.solver, Control(throw=True, progress=False)
+        given = model.X, t, model.likelihood, model.kernel, self.solver, replace(control, throw=True)
         target = Target(*given, model.priors, model.bounds, model.fixed)
         found = tune(
             target, self.strategy, self.solver, control=control, draws=self.draws, chains=1, rng=rng, progress=False
