@@ -35,6 +35,16 @@ def test_laplace_fails_where_its_mode_is_no_mean():
     assert not small.passed
 
 
+def test_outliers_pass_by_the_shapes_of_single_values_only():
+    """Of a target far from the others the latent value may be here or there, which no Gaussian says."""
+    outliers = X, bgp.kernels.Matern32(1.0, 2.0), bgp.likelihoods.StudentT(0.3, 3.0)
+    options = {"replicas": 60, "draws": 19, "random_seed": 1}
+    gaussian, tilted = (bgp.calibrate(*outliers, marginals=shape, **options) for shape in ("gaussian", "tilted"))
+    assert tilted.passed
+    ranks = [found.to_frame().loc["log_likelihood", "mean"] for found in (gaussian, tilted)]  # of the same data sets
+    assert ranks[0] - ranks[1] > 0.08
+
+
 def test_ranks_do_not_depend_on_who_computes_them_or_when(tmp_path):
     whole = bgp.calibrate(X, KERNEL, replicas=12, draws=19, random_seed=1)
     path = tmp_path / "ranks.jsonl"
@@ -51,6 +61,7 @@ def test_a_file_of_another_call_is_refused(tmp_path):
     path = tmp_path / "ranks.jsonl"
     bgp.calibrate(X, KERNEL, replicas=2, draws=9, random_seed=1, path=path)
     others = {"draws": {"draws": 19}, "method": {"method": "naive"}, "random_seed": {"random_seed": 2}}
+    others["marginals"] = {"marginals": "tilted"}
     for what, other in others.items():
         with pytest.raises(ValueError, match=f"path .* has replicas of another .*{what}"):
             bgp.calibrate(X, KERNEL, replicas=2, path=path, **{"draws": 9, **other})
