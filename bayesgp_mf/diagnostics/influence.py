@@ -140,7 +140,7 @@ def influence(
     p (p + 3) / 2 solutions, for p of them. Held against refits in 14 problems of 60 cases, searched under priors, with
     20 new cases: of what each case does to probabilities of labels correlations were above 0.99 in five of six, and
     0.981 in one (largest difference 0.06, where one moved by 0.21); to means of counts and of numbers from 0.979 to 1
-    (0.22 of 0.70). Means of labels far from zero, which no label says much about, move further (0.91 to 0.997), and more
+    (0.22 of 0.70). Means of labels far from zero, of which no label says much, move further (0.91 to 0.997), and more
     so without priors: there look at probabilities, or fit again.
 
     Examples
