@@ -20,7 +20,7 @@ GROWN, CASES, SHARE_FOUND = 10, 400, 0.8
 TABLES = ("pima", "breast cancer", "digits", "three normals")
 SPLITS, STACKED, TESTED = 2, 200, 500
 PLANNED, FURTHER, LEVEL = 100, 300, 0.8
-PLANS = 3
+PLANS = 6
 
 
 def labelled(name: str, seed: int) -> tuple[Array, Array]:
@@ -28,7 +28,7 @@ def labelled(name: str, seed: int) -> tuple[Array, Array]:
     rng = np.random.default_rng(seed)
     if name == "pima":
         pima = bgp.datasets.load_pima()
-        X, y = np.concatenate([pima.X, pima.X_test]), np.concatenate([pima.y, pima.y_test])
+        X, y = np.concatenate([pima.X, pima.X_test]), np.concatenate([pima.y, pima.y_test]) == "Yes"
     elif name == "breast cancer":
         X, y = load_breast_cancer(return_X_y=True)
     elif name == "digits":
