@@ -21,10 +21,10 @@ BAD = {
 
 
 def made_up(kind=None):
-    """Return results that are as they should be, but for half of those of one kind."""
+    """Return results that are as they should be, but for two of three of one kind."""
     kinds = {task.name: task.name.split()[0] for task in STUDY.tasks}
     return {
-        name: GOOD[each] | (BAD[each] if each == kind and k % 2 else {}) for k, (name, each) in enumerate(kinds.items())
+        name: GOOD[each] | (BAD[each] if each == kind and k % 3 else {}) for k, (name, each) in enumerate(kinds.items())
     }
 
 
@@ -32,7 +32,7 @@ def failed(results):
     return [check.name.split(":")[0] for check in STUDY.conclude(results).checks if not check.passed]
 
 
-def test_each_check_refuses_what_is_wrong_in_half_of_its_tasks():
+def test_each_check_refuses_what_is_wrong_in_most_of_its_tasks():
     assert STUDY in STUDIES
     assert failed(made_up()) == []
     assert [failed(made_up(kind)) for kind in GOOD] == [["grow"], ["stacking"], ["plan"]]
