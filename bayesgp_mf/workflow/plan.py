@@ -3,14 +3,16 @@ r"""What further cases would bring: data that have not been observed, drawn from
 On average over functions from the posterior, and over targets drawn from those, a model knows how well it will do if it
 is right. How far it is right for predictions shows in leave-one-out, which is known. With :math:`\bar s_m` what the
 model says of m further cases and :math:`\hat s` the leave-one-out value, :math:`\hat s\, \bar s_m / \bar s_0` is to
-be expected; of log densities of numbers, which have no zero of their own, :math:`\hat s + \bar s_m - \bar s_0`.
+be expected; of log densities of numbers, which have no zero of their own, :math:`\hat s + \bar s_m - \bar s_0`. How
+far a leave-one-out value is off is seen in data sets that are drawn, where it is known what it estimates: by more than
+its standard error, since its terms share their cases.
 """
 
 from __future__ import annotations
 
 import warnings
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -33,7 +35,7 @@ from bayesgp_mf.inference.solver import Solver
 from bayesgp_mf.likelihoods import Likelihood
 from bayesgp_mf.likelihoods.by_case import by_case
 from bayesgp_mf.matrices.blas import one_thread_if_small
-from bayesgp_mf.processes.process import Part, Process
+from bayesgp_mf.processes.process import LARGEST_JOINT, Part, Process
 from bayesgp_mf.processes.several_classes import make_process
 from bayesgp_mf.tuning import tune
 from bayesgp_mf.types import Array
@@ -54,7 +56,7 @@ class Plan:
     ----------
     table : pandas.DataFrame
         By number of further ``cases`` and by ``quantity``: ``mean`` and the ends ``lower``, ``upper`` of the band. Log
-        score and error are moved to the leave-one-out values of the fit, with their standard errors.
+        score and error are moved to the leave-one-out values of the fit, which are off as they are in data sets drawn.
     values : (replicas, sizes, 3) array
         log_score, error and width of each data set as the model has them itself.
     level : float
@@ -205,7 +207,11 @@ class _Task:
     entropy: int
 
     def scores(self, replica: int) -> list[list[float]] | None:
-        """Return log score, error and width for each size, ``(sizes, 3)``; None if there is no solution."""
+        """Return log score, error and width for each size; then how far leave-one-out is off in targets drawn anew.
+
+        That is its difference, ``(3,)``, from a score of test cases, and the variance of that score. Together they are
+        ``(sizes + 2, 3)``. None if there is no solution.
+        """
         with suppress(*NO_SOLUTION), warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of single fits, of which there are hundreds
             return self._scores(replica)
@@ -216,19 +222,29 @@ class _Task:
         part = self.process.parts[rng.choice(len(self.process.parts), p=self.process.weights)]
         likelihood, most = part.problem.likelihood.of_one_case, int(self.sizes[-1])
         X = self._inputs(part.X, most + self.test, rng)
-        f = part.draw_at(X, 1, rng)[0]
-        t = np.asarray(likelihood.sample(f + self.offset, rng), dtype=np.float64)
+        at = part.X[: len(part.X) if len(part.X) + len(X) <= LARGEST_JOINT else 0]  # of many cases errors are small
+        f = part.draw_at(np.concatenate([at, X]), 1, rng)[0]
+        again, t = np.split(np.asarray(likelihood.sample(f + self.offset, rng), dtype=np.float64), [len(at)])
         new, X_test, t_test = X[:most], X[most:], t[most:]
         rows = []
+
+        def scores(process: Process) -> Array:
+            mean, variance = process.latent_at(X_test)
+            each = *_scores(likelihood, t_test, mean + self.offset, variance), WIDE * np.sqrt(variance)
+            if not np.all(np.isfinite(each[1])):
+                raise UndefinedQuantityError("the targets have no mean, as with df <= 1, and so no distance from it.")
+            return np.array(each)
+
         for size in self.sizes:
             cases = np.concatenate([part.X, new[:size]]), np.concatenate([part.problem.t, t[:size]])
             known = size == 0 and self.strategy is None  # then it is the fit as it is
-            mean, variance = (part if known else self._fitted(part, *cases, rng)).latent_at(X_test)
-            score, error = _scores(likelihood, t_test, mean + self.offset, variance)
-            if not np.all(np.isfinite(error)):
-                raise UndefinedQuantityError("the targets have no mean, as with df <= 1, and so no distance from it.")
-            rows.append([float(score.mean()), float(error.mean()), float(WIDE * np.mean(np.sqrt(variance)))])
-        return rows
+            rows.append(scores(part if known else self._fitted(part, *cases, rng)).mean(axis=1).tolist())
+        if not len(at):
+            return [*rows, *np.zeros((2, 3)).tolist()]
+        other = self._solved(part, at, again)
+        each = scores(other)
+        rows.append([*(_leave_one_out(other)[0] - each[:2].mean(axis=1)).tolist(), 0.0])
+        return [*rows, (each.var(axis=1) / self.test).tolist()]
 
     def _inputs(self, X: Array, count: int, rng: np.random.Generator) -> Array:
         """Return inputs of further cases."""
@@ -244,20 +260,23 @@ class _Task:
         return np.where(spread > 0, moved, drawn)
 
     def _fitted(self, part: Part, X: Array, t: Array, rng: np.random.Generator) -> Process:
-        solver, offset = part.method, np.full(len(t), self.offset) if self.offset else None
-        likelihood = by_case(part.problem.likelihood.of_one_case, offset)
+        if self.strategy is None:
+            return self._solved(part, X, t)
+        quiet, solver = Control(progress=False), part.method
+        given = X, t, self._likelihood(part, len(t)), part.kernel, solver, replace(quiet, throw=True)
+        how: dict[str, Any] = {"control": quiet, "draws": 1, "chains": 1, "rng": rng, "progress": False}
         with one_thread_if_small(len(t)):
-            if self.strategy is not None:
-                target = Target(
-                    X, t, likelihood, part.kernel, solver, Control(throw=True, progress=False), **self.chosen
-                )
-                quiet = Control(progress=False)
-                return tune(
-                    target, self.strategy, solver, control=quiet, draws=1, chains=1, rng=rng, progress=False
-                ).posterior
-            control = Control(throw=True, progress=False)
+            return tune(Target(*given, **self.chosen), self.strategy, solver, **how).posterior
+
+    def _solved(self, part: Part, X: Array, t: Array) -> Process:
+        solver, control = part.method, Control(throw=True, progress=False)
+        likelihood = self._likelihood(part, len(t))
+        with one_thread_if_small(len(t)):
             problem = assemble_as(part.problem, part.kernel, X, t, likelihood, solver=solver, control=control)
             return make_process(part.kernel, X, problem, solver.solve(problem, control), solver)
+
+    def _likelihood(self, part: Part, n: int) -> Likelihood:
+        return by_case(part.problem.likelihood.of_one_case, np.full(n, self.offset) if self.offset else None)
 
 
 def _scores(likelihood: Likelihood, t: Array, mean: Array, variance: Array) -> tuple[Array, Array]:
@@ -278,9 +297,11 @@ def _leave_one_out(process: Process) -> tuple[Array, Array]:
 def _plan(
     values: Array, sizes: Array, shown: Array, now: tuple[Array, Array], likelihood: Likelihood, level: float
 ) -> Plan:
-    """Return the plan, moved to leave-one-out with errors drawn from their normal distribution."""
+    """Return the plan from ``values (replicas, sizes + 2, 3)``, moved to leave-one-out with normal errors."""
     value, error = now
-    drawn = value + error * np.random.default_rng(0).standard_normal((len(values), 2))
+    values, off, spread = values[:, :-2], values[:, -2, :2], values[:, -1, :2]
+    seen = np.maximum(off.var(axis=0) - spread.mean(axis=0), 0.0)
+    drawn = value + np.maximum(error, np.sqrt(seen)) * np.random.default_rng(0).standard_normal((len(values), 2))
     base, moved = values[:, 0, :2].mean(axis=0), values.copy()
     for k, by_ratio in enumerate((likelihood.is_discrete, True)):
         own, at = values[:, :, k], drawn[:, k, None]

@@ -43,6 +43,32 @@ def test_widths_under_gaussian_noise_do_not_depend_on_the_targets():
     assert found.table.loc[(400, "width"), "mean"] == pytest.approx(expected, rel=0.05)
 
 
+def test_bands_know_how_far_leave_one_out_is_off_in_other_targets(fitted, monkeypatch):
+    """The band of no further cases is that of the choice of test cases, and of leave-one-out."""
+    rng, pool = np.random.default_rng(0), np.linspace(-2.0, 2.0, 400)[:, None]
+    part, off = bgp.posterior(fitted).parts[0], []
+    for _ in range(150):  # what it is off by in labels drawn from the fit, without the noise of test cases
+        f = part.draw_at(np.concatenate([X, pool]), 1, rng)[0]
+        p = bgp.Probit().predict_proba(f, np.zeros_like(f))
+        other = bgp.posterior(bgp.fit(X, rng.random(30) < p[:30], KERNEL, draws=2, chains=1))
+        new = other.predict_proba(pool)
+        score = p[30:] * np.log(new) + (1.0 - p[30:]) * np.log1p(-new)
+        off.append(other.loo.log_density.mean() - score.mean())
+    options = {**OPTIONS, "X": pool, "replicas": 150, "test": 400}
+    found = bgp.plan(fitted, 0, **options)
+    band = found.table.loc[(0, "log_score")]
+    own = found.values[:, 0, 0]
+    each = fitted["fit"]["loo_i"].values
+    ratio = each.mean() / own.mean()
+    expected = 1.2816 * np.hypot(np.std(off), ratio * own.std())
+    assert np.std(off) > 1.1 * each.std() / np.sqrt(30)  # a standard error takes its terms for independent
+    assert 0.5 * (band["upper"] - band["lower"]) == pytest.approx(expected, rel=0.2)
+    monkeypatch.setattr("bayesgp_mf.workflow.plan.LARGEST_JOINT", 100)
+    monkeypatch.setattr("bayesgp_mf.processes.single.LARGEST_JOINT", 100)
+    many = bgp.plan(fitted, 0, **options).table.loc[(0, "log_score")]
+    assert many["upper"] - many["lower"] < band["upper"] - band["lower"]
+
+
 def test_no_further_cases_are_the_fit_as_it_is(fitted):
     pool = np.linspace(-2.0, 2.0, 50)[:, None]
     found = bgp.plan(fitted, 0, X=pool, **OPTIONS)
