@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Literal
 
 import numpy as np
@@ -35,3 +36,10 @@ def check_flags(**options: object) -> None:
     for name, value in options.items():
         if not isinstance(value, bool | np.bool_):
             raise ValueError(f"{name} must be True or False, got {value!r}.")
+
+
+def as_mapping(argument: str, given: Any) -> Mapping[str, Any]:
+    """Return what is given by name, which is nothing if it is None, or raise a ValueError."""
+    if not isinstance(given, Mapping | None):
+        raise ValueError(f"{argument} must map names of parameters to what is known of them, got {given!r}.")
+    return given or {}

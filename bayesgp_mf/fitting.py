@@ -259,17 +259,8 @@ def fit(
             target = Target(X, t, likelihood, kernel, judge, inner, priors, bounds or {}, fixed)
             check_parameter_names(target.model.params, recorded)
             _warn_of_weights(target)
-            found = tune(
-                target,
-                strategy,
-                solver,
-                control=control,
-                draws=draws,
-                chains=chains,
-                rng=rng,
-                progress=progress,
-                inducing=chosen,
-            )
+            how: dict[str, Any] = {"draws": draws, "chains": chains, "rng": rng, "progress": progress}
+            found = tune(target, strategy, solver, control=control, inducing=chosen, **how)
             attrs |= {"hyper": strategy.name, "hyper_judged_by": judge.name}
             attrs |= describe_priors(found.priors, target.bounds, target.fixed)
             if strategy.corrected:
@@ -283,15 +274,8 @@ def fit(
         if chosen is not None:
             on_points: Any = found.posterior.parts[0].problem.matrix
             warn_of_groups(kernel, X, on_points.points, features)
-        return to_container(
-            found,
-            class_names=class_names,
-            feature_names=features,
-            labels=labels,
-            rng=rng,
-            attrs=attrs,
-            marginals=marginals,
-        )
+        names: dict[str, Any] = {"class_names": class_names, "feature_names": features, "labels": labels}
+        return to_container(found, **names, rng=rng, attrs=attrs, marginals=marginals)
 
 
 def _with_correction(found: Tuned) -> Tuned:

@@ -21,7 +21,7 @@ from bayesgp_mf.inputs.groups import as_inputs_of
 from bayesgp_mf.inputs.options import as_kernel, as_likelihood
 from bayesgp_mf.inputs.tables import check_here, feature_names
 from bayesgp_mf.kernels import Kernel
-from bayesgp_mf.likelihoods import Likelihood, Probit
+from bayesgp_mf.likelihoods import Likelihood, Logit, Probit
 from bayesgp_mf.types import Array
 
 __all__ = ["Suggestion", "suggest"]
@@ -40,6 +40,8 @@ RARE = 0.05
 LINEAR = 1e-9
 """Relative: a parameter in which the prior variance of the cases bends less scales a part of it."""
 DIGITS = 4
+LEAST = 1e-100
+"""What is squared without a loss."""
 """Behind the point, of the numbers of a prior."""
 FARTHEST = 40.0
 """Latent units within which the probability of a label is looked for."""
@@ -81,9 +83,9 @@ def suggest(
     likelihood : Likelihood
         Of the targets.
     between : (float, float), optional
-        Where nine in ten targets move, noise apart: probabilities of the second class, by default 0.05 and 0.95;
-        expected counts, or measurements, for which there is no default. A prior has the mean zero, which is a count of
-        one: the middle is for the ``offset`` of `fit` and of `prior_predictive`.
+        Where nine in ten targets move, noise apart: probabilities, of the second class or of a trial, by default 0.05
+        and 0.95; expected counts, or measurements, for which there is no default. A prior has the mean zero, which is a
+        count of one: the middle is for the ``offset`` of `fit` and of `prior_predictive`.
     form : {"log-normal", "penalised complexity"}
         Of the priors. The second kind is largest at the simplest model, a latent function of zero or without end to its
         length scale (`hyper.Exponential`).
@@ -138,13 +140,14 @@ def _of_length_scales(kernel: Kernel, X: Array, form: Form) -> dict[str, tuple[P
         low, high = (np.where(apart, ends, np.exp(np.mean(np.log(ends[apart])))) for ends in (low, high))
         texts = f"{_range(low)} (a tenth of the median distance between cases)", f"{_range(high)} (the largest)"
         if form == "log-normal":
-            mean, sd = 0.5 * np.log(low * high), 0.5 * np.log(high / low) / NINE_IN_TEN
+            ends = np.log(low), np.log(high)  # their product may overflow
+            mean, sd = 0.5 * (ends[0] + ends[1]), 0.5 * (ends[1] - ends[0]) / NINE_IN_TEN
             prior: Prior = LogNormal(_plain(mean), _plain(sd))
             found[name] = prior, f"with 90 % probability between {texts[0]} and {texts[1]}"
         else:
             power = -0.5 * (X.shape[1] if not np.ndim(short) else 1)
             found[name] = (
-                Exponential(_plain(-np.log(RARE) * low ** (-power)), power),
+                Exponential(_rate(-np.log(RARE) * low ** (-power)), power),
                 f"with {100 * RARE:g} % probability below {texts[0]}",
             )
     return found
@@ -173,21 +176,22 @@ def _of_variances(
         if form == "log-normal":
             found[name] = LogNormal(_plain(np.log(median)), LOG_SD), text
         else:
-            rate = _plain(np.log(2.0) / np.sqrt(median))
+            rate = _rate(np.log(2.0) / np.sqrt(median))
             found[name] = Exponential(rate, 0.5), f"{text}, and smaller ones are likelier"
     return found
 
 
 def _latent_sd(likelihood: Likelihood, between: tuple[float, float] | None) -> tuple[float, str]:
     """Return the standard deviation of latent values at which nine in ten targets move so far, and that in words."""
-    if between is None and (likelihood.is_real and likelihood.n_levels is None):
+    of_trials = "trials" in likelihood.new_case_facts
+    if between is None and (likelihood.is_real and likelihood.n_levels is None) and not of_trials:
         what = "expected counts, such as (1, 20)" if likelihood.whole_targets else "measurements, such as (10.0, 30.0)"
         raise ValueError(f"between is missing: say where nine in ten {what}, lie.")
     low, high = PROBABILITIES if between is None else _pair(between)
-    if not likelihood.is_real or likelihood.n_levels is not None:
+    if not likelihood.is_real or likelihood.n_levels is not None or of_trials:
         if not 0.0 < low < high < 1.0:
             raise ValueError(f"between must be two probabilities, 0 < low < high < 1, got {between!r}.")
-        plain = likelihood if likelihood.is_binary else Probit()
+        plain = likelihood if likelihood.is_binary else Logit() if of_trials else Probit()
         if plain.forbids:
             return 1.0, "nothing more: without noise a label tells the sign alone, and no scale means anything"
         far = [_latent_of(plain, p) for p in (low, high)]
@@ -199,7 +203,7 @@ def _latent_sd(likelihood: Likelihood, between: tuple[float, float] | None) -> t
         middle = f"{np.sqrt(low * high):.3g}"
         around = _around(middle, f"log({middle})", "1")
         moves = f"nine in ten expected counts lie within a factor of {high / low:g}{around}"
-        return float(0.5 * np.log(high / low) / NINE_IN_TEN), moves
+        return float(0.5 * (np.log(high) - np.log(low)) / NINE_IN_TEN), moves
     middle = f"{0.5 * (low + high):.3g}"
     moves = f"nine in ten measurements lie within {high - low:g} of each other{_around(middle, middle, '0')}"
     return 0.5 * (high - low) / NINE_IN_TEN, moves
@@ -232,6 +236,10 @@ def _pair(between: Any) -> tuple[float, float]:
         raise ValueError(f"between must be two numbers, (low, high), got {between!r}.") from None
     if not (np.isfinite([low, high]).all() and low < high):
         raise ValueError(f"between must be two finite numbers, low < high, got {between!r}.")
+    if not LEAST < high - low < 1.0 / LEAST:
+        raise ValueError(
+            f"between must be from {LEAST:g} to {1.0 / LEAST:g} apart, got {between!r}: take another unit."
+        )
     return low, high
 
 
@@ -239,6 +247,12 @@ def _plain(values: Array) -> float | tuple[float, ...]:
     """Return numbers as a prior takes them, with as many digits as anyone reads."""
     rounded = np.round(np.atleast_1d(values), DIGITS) + 0.0  # no negative zero
     return float(rounded[0]) if rounded.size == 1 else tuple(rounded.tolist())
+
+
+def _rate(values: Array) -> float | tuple[float, ...]:
+    """Return rates likewise, which may be small."""
+    rounded = [round(rate, DIGITS) if rate > 0.1 else float(f"{rate:.{DIGITS}g}") for rate in np.atleast_1d(values)]
+    return float(rounded[0]) if len(rounded) == 1 else tuple(map(float, rounded))
 
 
 def _range(values: Array) -> str:

@@ -38,7 +38,8 @@ def draw_training(
     f = np.empty((node.size, *problem.latent_shape), dtype=width)
     log_likelihood = np.empty((node.size, problem.n), dtype=width)
     log_p, log_q, log_prior = (np.empty(node.size) for _ in range(3))
-    smooth = False
+    at_one = problem.likelihood.log_prob(problem.t, np.ones(problem.latent_shape))
+    smooth = bool(np.any(at_one.d1))  # also where all draws are so far out that no slope is left
     size = max(1, DRAWN_AT_ONCE // problem.n)
     for k, part in enumerate(posterior.parts):
         (here,) = np.nonzero(node.ravel() == k)

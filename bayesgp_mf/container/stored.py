@@ -18,6 +18,7 @@ import xarray as xr
 from numpy.typing import NDArray
 
 from bayesgp_mf import kernels, likelihoods
+from bayesgp_mf.arguments import as_mapping
 from bayesgp_mf.container.layout import FORMAT, MODELS, PRIORS, stored_parameters, versions
 from bayesgp_mf.errors import DamagedFileError, Status
 from bayesgp_mf.hyper.priors import Prior, describe, from_description
@@ -127,7 +128,7 @@ def priors_of(fit: xr.Dataset, given: Mapping[str, Prior] | None) -> dict[str, A
         stated = json.loads(fit.attrs.get(PRIORS, '{"priors": {}, "bounds": {}, "fixed": []}'))
         known = {name: from_description(each) for name, each in stated["priors"].items()}
         bounds = {name: (float(low), float(high)) for name, (low, high) in stated["bounds"].items()}
-    found = {**known, **(given or {})}
+    found = {**known, **as_mapping("priors", given)}
     if missing := [name for name, prior in found.items() if prior is None]:
         raise ValueError(
             f"this container does not hold the prior of {missing[0]}, {stated['priors'][missing[0]]['program']}, which "

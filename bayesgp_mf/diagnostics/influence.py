@@ -27,7 +27,7 @@ from bayesgp_mf.container.loo import log_densities, observed_targets
 from bayesgp_mf.container.read import fit_group, from_container
 from bayesgp_mf.container.stored import priors_of
 from bayesgp_mf.container.write import check_has_cases
-from bayesgp_mf.errors import UndefinedQuantityError
+from bayesgp_mf.errors import UndefinedQuantityError, warn
 from bayesgp_mf.hyper.objective import DIFFERENCE, Objective
 from bayesgp_mf.hyper.priors import Prior
 from bayesgp_mf.hyper.scores import EvidenceScore
@@ -41,6 +41,8 @@ from bayesgp_mf.processes.process import Part
 from bayesgp_mf.processes.several_classes import make_process
 from bayesgp_mf.types import Array
 
+FAR = 0.5
+"""How far a step, in the logarithm, is to be trusted."""
 INSIDE = 1e-3
 """How far from a bound, in the logarithm, a parameter must be to have a summit there."""
 
@@ -131,8 +133,13 @@ def influence(
     ValueError
         If ``idata`` is not a fit of this package, or ``X_new`` does not match it.
     UndefinedQuantityError
-        If you ask for predictions, and there are several classes, several settings of the hyperparameters, or a method
-        without sites; or if the container has no leave-one-out predictions.
+        If you ask for predictions, and there are several classes, offsets, several settings of the hyperparameters, or
+        a method without sites; or if the container has no leave-one-out predictions.
+
+    Warns
+    -----
+    UserWarning
+        If a hyperparameter moves without some case by more than a factor of 1.6: farther than a step knows.
 
     Notes
     -----
@@ -141,7 +148,8 @@ def influence(
     20 new cases: of what each case does to probabilities of labels correlations were above 0.99 in five of six, and
     0.981 in one (largest difference 0.06, where one moved by 0.21); to means of counts and of numbers from 0.979 to 1
     (0.22 of 0.70). Means of labels far from zero, of which no label says much, move further (0.91 to 0.997), and more
-    so without priors: there look at probabilities, or fit again.
+    so without priors: there look at probabilities, or fit again. So do if one measurement is a gross error: without it
+    the evidence may have another summit, of which no step knows.
 
     Examples
     --------
@@ -162,16 +170,23 @@ def influence(
     at_one = not process.averaged and part.solution.correction.sites is not None and part.problem.t.ndim == 1
     at_one &= not process.problem.likelihood.has_classes
     if X_new is not None:
-        if not at_one:
+        if not at_one or "offset" in process.problem.likelihood.stored_by_case:
             raise UndefinedQuantityError(
-                "X_new is for fits of one latent value a case, at one setting of the hyperparameters, by a method with "
-                "sites, as TAP, Laplace's and the mean fields have them. Leave it out."
+                "X_new is for fits of one latent value a case, without offsets, at one setting of the hyperparameters, "
+                "by a method with sites, as TAP, Laplace's and the mean fields have them. Leave it out."
             )
         X = as_new_inputs(X_new, part.X, part.feature_names, part.kernel)
     with one_thread_if_small(len(each)):
         moves = None
         if fit.attrs.get("hyper") == "evidence" and at_one:
             moves = _hyperparameters(part, X, **priors_of(fit, priors))
+            steps = np.zeros(1) if moves is None else np.abs(moves.logarithms).max(axis=1)
+            if steps.max() > FAR:
+                warn(
+                    f"without case {observed['obs_id'].values[steps.argmax()]} a hyperparameter moves by a factor of "
+                    f"{np.exp(steps.max()):.2g}, farther than a step is to be trusted. Of {len(steps)} cases there are "
+                    f"{np.count_nonzero(steps > FAR)} such: fit again without one to see what it does."
+                )
         moved = (None, None) if X_new is None else _predictions(part, X, moves)
     return Influence(
         log_evidence=each,

@@ -54,7 +54,7 @@ Quantity: TypeAlias = Callable[[Array, Array], ArrayLike]
 
 def value_of(name: str, quantity: Quantity, f: Array, t: Array) -> Array:
     """Return the value ``(k,)`` of a user's quantity at each draw of f, or raise a ValueError that names it."""
-    values = np.asarray(quantity(f, t), dtype=np.float64)
+    values = np.asarray(quantity(f.copy(), t.copy()), dtype=np.float64)  # whatever it does with them
     if values.shape != f.shape[:1] or not np.all(np.isfinite(values)):
         raise ValueError(
             f"quantities[{name!r}] must return a finite number for each of {f.shape[0]} draws of f, shape "
@@ -69,8 +69,8 @@ def as_quantities(given: Mapping[str, Quantity] | None, taken: Collection[str] =
         raise ValueError(f"quantities must be a mapping of names to functions of f and y, got {given!r}.")
     named = dict(given or {})
     for name, quantity in named.items():
-        if not callable(quantity):
-            raise ValueError(f"quantities[{name!r}] must be a function of f and y, got {quantity!r}.")
+        if not (callable(quantity) and isinstance(name, str)):
+            raise ValueError(f"quantities[{name!r}] must be a function of f and y, by a name, got {quantity!r}.")
         if name in taken:
             raise ValueError(f"quantities[{name!r}] has a name that is taken. Give it another one.")
     return named
@@ -200,7 +200,8 @@ def sensitivity(
                     here, weights = looked_at(moved), softmax(change[node])
                 for name, values in base.items():
                     mean = float(weights @ here[name])
-                    sd = float(np.sqrt(weights @ (here[name] - mean) ** 2))
+                    unit = float(np.abs(here[name] - mean).max()) or 1.0  # squares of others may be beyond all numbers
+                    sd = unit * float(np.sqrt(weights @ ((here[name] - mean) / unit) ** 2))
                     moments.append({"quantity": name, "component": component, "alpha": alpha, "mean": mean, "sd": sd})
                     if alpha != 1.0:  # the slope of ArviZ's psense
                         far = distance(values, here[name], same, weights) / abs(np.log2(alpha))
@@ -217,6 +218,8 @@ def distance(x: Array, y: Array, weights_of_x: Array, weights_of_y: Array) -> fl
 
     Both distribution functions are smoothed alike, so that a difference much smaller than the gaps between draws shows.
     """
+    unit = float(max(np.ptp(x), np.ptp(y))) or 1.0
+    x, y = x / unit, y / unit
     spread = max(float(np.std(x)), float(np.std(y)))
     if spread == 0.0:
         return 0.0 if np.mean(x) == np.mean(y) else 1.0

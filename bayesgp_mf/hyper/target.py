@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from bayesgp_mf.arguments import as_mapping
 from bayesgp_mf.errors import NotPositiveDefiniteError
 from bayesgp_mf.hyper.forecast import Forecast
 from bayesgp_mf.hyper.priors import DEFAULT_SD, LogNormal, Prior, as_prior
@@ -412,9 +413,9 @@ class Target:
 
 def with_own_priors(kernel: Kernel, priors: Mapping[str, Prior] | None, fixed: Collection[str]) -> Mapping[str, Prior]:
     """Add the priors that a kernel's parameters bring themselves, where none is given and they are not fixed."""
-    given = {} if priors is None else priors
+    given = as_mapping("priors", priors)
     own = {name: prior for name, prior in kernel.priors.items() if name not in fixed}
-    return {**own, **given} if own else given  # what is malformed is for Target to refuse
+    return {**own, **given}
 
 
 def _check_known(argument: str, names: Iterable[str], known: Collection[str]) -> None:

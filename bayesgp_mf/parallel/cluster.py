@@ -74,17 +74,8 @@ class Dask:
                 sent = self._sent(message)
                 answers = [
                     client.submit(
-                        _ask_at,
-                        where,
-                        self._job,
-                        k,
-                        make,
-                        function,
-                        sent,
-                        data,
-                        workers=[where],
-                        allow_other_workers=True,
-                        pure=False,
+                        *(_ask_at, where, self._job, k, make, function, sent, data),
+                        **{"workers": [where], "allow_other_workers": True, "pure": False},
                     )
                     for k, (make, where, data) in enumerate(zip(self._makes, self._where, self._data, strict=True))
                 ]

@@ -299,17 +299,8 @@ def _draw_bins(ax: Axes, labels: Any, probabilities: Any, bins: int | ArrayLike,
     sides = np.maximum([table.observed - table.interval_low, table.interval_high - table.observed], 0.0)
     _diagonal(ax, "calibrated", top=1.1)
     label = f"bin, {100 * level:g} % interval, number of cases"
-    ax.errorbar(
-        table.predicted,
-        table.observed,
-        sides,
-        fmt="o",
-        color=_axes.POINT,
-        markersize=5,
-        capsize=2,
-        linewidth=1,
-        label=label,
-    )
+    style: dict[str, Any] = {"fmt": "o", "color": _axes.POINT, "markersize": 5, "capsize": 2, "linewidth": 1}
+    ax.errorbar(table.predicted, table.observed, sides, label=label, **style)
     for x, high, count in zip(table.predicted, table.interval_high, table.cases, strict=True):
         ax.annotate(f"{count}", (x, high), (0, 5), textcoords="offset points", ha="center", fontsize=8)
     name = _axes.as_drawn(class_name)

@@ -275,21 +275,9 @@ def fit(
     rng = as_generator(random_seed)
     if client is None and processes == 1:
         client = _default_client()
-    found = fit_stream(
-        X,
-        y,
-        kernel,
-        likelihood,
-        positive=positive,
-        hyper=hyper,
-        refine=refine,
-        random_seed=rng,
-        control=control,
-        progress=progress,
-        inducing=inducing,
-        client=client,
-        processes=processes,
-    )
+    options: dict[str, Any] = {"positive": positive, "hyper": hyper, "refine": refine, "inducing": inducing}
+    options |= {"control": control, "progress": progress, "client": client, "processes": processes}
+    found = fit_stream(X, y, kernel, likelihood, random_seed=rng, **options)
     return found.to_container(draws, chains, rng)
 
 

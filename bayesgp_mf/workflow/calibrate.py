@@ -160,10 +160,11 @@ def calibrate(
     source = model if true_kernel is None else replace(model, kernel=_as_other(true_kernel, X), priors={}, bounds={})
     solver = get_method(method, model.likelihood)
     _check_all_random(model, strategy)
-    named = as_quantities(quantities)
+    drawn = () if model.random is None else model.random.names
+    named = as_quantities(quantities, (*SAMPLE_DIMS, "f", "mean_f", "log_likelihood", *drawn))
     control = control_of(marginals, solver, model.likelihood, Control(progress=False))
     stated = _stated(model, source, solver, strategy, named, draws) | {"marginals": marginals}
-    log = Log.of(path, stated, "calibrate", "replicas", random_seed)
+    log = Log.of(path, stated, "calibrate", "replicas", random_seed, _is_rank)
     task = _Task(model, source, solver, strategy, named, int(draws), marginals, control, log.entropy)
     how = {"processes": int(processes), "client": client, "progress": progress}
     return _calibration(task, done_of(_Task.ranks, task, int(replicas), log, title="calibrating", **how))
@@ -272,13 +273,13 @@ class _Task:
         """Return the rank of the truth among draws for each quantity; None if there is no solution."""
         rng = np.random.default_rng([self.entropy, replica])
         (truth,) = self.source.models(1, rng)
-        f, y = (drawn[0] for drawn in self.source.draw([truth], rng))
         try:
+            f, y = (drawn[0] for drawn in self.source.draw([truth], rng))
             with warnings.catch_warnings(), one_thread_if_small(len(self.model.X)):
                 warnings.simplefilter("ignore")  # of single fits, of which there are hundreds
                 found = self._fitted(np.asarray(y, dtype=np.float64), rng)
                 drawn = draw_training(found.posterior, found.node, rng, self.marginals, found.node_evidence)
-        except NO_SOLUTION:
+        except (*NO_SOLUTION, ArithmeticError, ValueError):  # or nothing is tabulated, or a count has no end
             return None
         places = tuple(int(rng.integers(size)) for size in f.shape)
         known = {
@@ -316,6 +317,12 @@ class _Task:
         values = np.array([target.free_logarithms(model) for model in models])[found.node[0]]
         true = target.free_logarithms(truth)
         return {name: (float(true[k]), values[:, k]) for k, name in enumerate(target.names)}
+
+
+def _is_rank(replica: Any, found: Any) -> bool:
+    """Return whether that may come of a replica."""
+    ranks = {"f": 0} if found is None else found
+    return isinstance(replica, int) and isinstance(ranks, dict) and all(type(rank) is int for rank in ranks.values())
 
 
 def _thinned(found: Tuned, draws: int, rng: np.random.Generator) -> Tuned:
@@ -369,7 +376,7 @@ def _calibration(task: _Task, found: list[dict[str, int] | None]) -> Calibration
     if not solved:
         raise ConvergenceError(
             f"none of {len(found)} data sets drawn from the model had a solution. Fit one of them, by "
-            "prior_predictive and fit, to see why.",
+            "prior_predictive and fit with the same method and marginals, to see why.",
             Status.MAX_ITERATIONS,
         )
     ranks = {name: np.array([each[name] for each in solved]) for name in solved[0]}

@@ -35,7 +35,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike
 
-from bayesgp_mf.arguments import check_flags, check_integers
+from bayesgp_mf.arguments import as_mapping, check_flags, check_integers
 from bayesgp_mf.container.checks import checksum
 from bayesgp_mf.container.files import load, save
 from bayesgp_mf.container.groups import Container
@@ -48,7 +48,7 @@ from bayesgp_mf.files import as_path
 from bayesgp_mf.fitting import Seed, fit
 from bayesgp_mf.hyper import HyperName, Strategy
 from bayesgp_mf.inputs.frames import as_pandas, row_labels
-from bayesgp_mf.inputs.options import as_kernel, as_likelihood
+from bayesgp_mf.inputs.options import as_kernel, as_likelihood, as_names
 from bayesgp_mf.inputs.tables import feature_names
 from bayesgp_mf.kernels import Kernel, leaves
 from bayesgp_mf.likelihoods import Likelihood, Probit
@@ -186,7 +186,10 @@ def explore(
     each = {name: as_likelihood(likelihood) for name, likelihood in each.items()}
     if grow and len(each) > 1:
         raise ValueError("grow=True goes with one likelihood. Explore the likelihoods with the kernel that it finds.")
-    if grow and (given := {"priors", "bounds", "fixed"} & {name for name in options if not callable(options[name])}):
+    if given := {"kernel", "likelihood"} & options.keys():
+        raise ValueError(f"{min(given)} is one of those in {min(given)}s, each with a name. Leave it out.")
+    by_name = {"bounds", "fixed"} | (set() if callable(options.get("priors")) else {"priors"})
+    if grow and (given := by_name & options.keys()):
         raise ValueError(
             f"{min(given)} go by names of parameters, which change. Leave them out; priors may be a function."
         )
@@ -196,7 +199,7 @@ def explore(
     if path is not None and (path := as_path("path", path)).is_file():
         raise ValueError(f"path must be the name of a folder for the fits, and {path} is a file.")
     stated, file = ({}, None) if path is None else (work.stated(), path / "fits.jsonl")
-    work.log = Log.of(file, stated, "explore", "models", random_seed)
+    work.log = Log.of(file, stated, "explore", "models", random_seed, _is_fact)
     where = {"processes": int(processes), "client": client, "progress": progress, "most": int(most)}
     try:
         if grow:
@@ -349,9 +352,10 @@ def _fitted(work: _Work, job: Job) -> tuple[Container | None, dict[str, Any]]:
     kernel, fixed = built(work.base, expression)
     options = work.options | {"hyper": work.hyper, "progress": False}
     if work.hyper is not None:
-        options["fixed"] = [*options.get("fixed", ()), *fixed]
+        options["fixed"] = [*as_names("fixed", options.get("fixed", ())), *fixed]
     if callable(priors := options.get("priors")):
-        options["priors"] = {key: prior for key, prior in priors(kernel).items() if key not in fixed}
+        given = as_mapping("priors, which is a function,", priors(kernel))
+        options["priors"] = {key: prior for key, prior in given.items() if key not in fixed}
     seed = int.from_bytes(hashlib.sha256(name.encode()).digest()[:4], "big")
     begin = time.perf_counter()
     facts: dict[str, Any] = {"warning": ""}
@@ -365,6 +369,11 @@ def _fitted(work: _Work, job: Job) -> tuple[Container | None, dict[str, Any]]:
     if caught:
         facts["warning"] = str(caught[0].message)
     return idata, facts | {"seconds": time.perf_counter() - begin}
+
+
+def _is_fact(name: Any, found: Any) -> bool:
+    """Return whether that may be known of a model."""
+    return isinstance(name, str) and isinstance(found, dict) and {"warning", "seconds"} <= found.keys()
 
 
 def built(base: Mapping[str, Kernel], expression: Expression) -> tuple[Kernel, list[str]]:

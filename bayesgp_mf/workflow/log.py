@@ -28,11 +28,11 @@ class Log:
     done: dict[Any, Any] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, path: Any, stated: dict[str, Any], verb: str, parts: str, random_seed: Seed) -> Log:
+    def of(cls, path: Any, stated: dict[str, Any], verb: str, parts: str, random_seed: Seed, holds: Any = None) -> Log:
         """Return what is there of a call, with the source of randomness of the file, if it has one.
 
         Else the file begins with what is to come. A last line that is not whole, as of a process that was killed, is
-        dropped.
+        dropped. ``holds`` says of a part, and of what is there of it, whether these can be of the call.
         """
         made = cls(parts, int(as_generator(random_seed).integers(2**62)))
         if path is None:
@@ -40,19 +40,22 @@ class Log:
         made.path = as_path("path", path)
         call = json.loads(json.dumps(stated))
         if made.path.exists() and made.path.stat().st_size:
-            made._read(made.path, call, verb, known=random_seed is not None)
+            made._read(made.path, call, verb, holds, known=random_seed is not None)
         else:
-            made.path.parent.mkdir(parents=True, exist_ok=True)
-            made._write({"entropy": made.entropy, "call": call})
+            with refused_as(f"path {str(path)!r} cannot be written: {{}}. Give another name.", ValueError):
+                made.path.parent.mkdir(parents=True, exist_ok=True)
+                made._write({"entropy": made.entropy, "call": call})
         return made
 
-    def _read(self, path: Path, call: dict[str, Any], verb: str, *, known: bool) -> None:
+    def _read(self, path: Path, call: dict[str, Any], verb: str, holds: Any, *, known: bool) -> None:
         with refused_as(f"path {str(path)!r} is no file of bgp.{verb}, or damaged: {{}}. Give another name."):
-            first, *lines = path.read_text(encoding="utf-8").split("\n")
+            first, *lines, last = path.read_text(encoding="utf-8").split("\n")
             header = json.loads(first)
             entropy, there = int(header["entropy"]), dict(header["call"])
-            for line in lines[:-1]:
+            for line in lines:
                 part, found = json.loads(line)
+                if holds is not None and not holds(part, found):
+                    raise ValueError(f"{line[:40]!r} is no line of it")
                 self.done[part] = found
         if there != call:
             other = [name for name in call if there.get(name) != call[name]]
@@ -65,8 +68,8 @@ class Log:
                 f"path {str(path)!r} has {self.parts} of another random_seed. Give that one or none, or another name."
             )
         self.entropy = entropy
-        if lines[-1]:
-            path.write_text("\n".join([first, *lines[:-1], ""]), encoding="utf-8")
+        if last:
+            path.write_text("\n".join([first, *lines, ""]), encoding="utf-8")
 
     def add(self, part: int | str, found: Any) -> None:
         """Write what came of a part."""

@@ -14,7 +14,7 @@ import numpy as np
 import xarray as xr
 from numpy.typing import ArrayLike, NDArray
 
-from bayesgp_mf.arguments import as_generator, check_integers
+from bayesgp_mf.arguments import as_generator, as_mapping, check_integers
 from bayesgp_mf.container.groups import Container, make_container, set_group
 from bayesgp_mf.container.layout import SAMPLE_DIMS, TABLE, Layout, common_attrs
 from bayesgp_mf.container.read import fit_group, from_container
@@ -160,7 +160,14 @@ def generative(
     layout = Layout(len(inputs), features or np.arange(inputs.shape[1]), names, labels=labels)
     kept = as_names("fixed", fixed)
     return Generative(
-        inputs, kernel, likelihood, with_own_priors(kernel, priors, kept), bounds or {}, kept, layout, kind_of(X)
+        inputs,
+        kernel,
+        likelihood,
+        with_own_priors(kernel, priors, kept),
+        as_mapping("bounds", bounds),
+        kept,
+        layout,
+        kind_of(X),
     )
 
 

@@ -182,7 +182,8 @@ def plan(
     except ValueError as error:
         raise ValueError(f"X, the inputs of further cases, must be like those of the fit: {error}") from None
     now = _leave_one_out(process)
-    task = _Task(process, pool, np.unique([0, *counts]), int(test), strategy, chosen, float(offset[0]), log.entropy)
+    all_sizes = np.unique([0, *counts.tolist()])  # of an unsigned type neither
+    task = _Task(process, pool, all_sizes, int(test), strategy, chosen, float(offset[0]), log.entropy)
     how = {"processes": int(processes), "client": client, "progress": progress}
     done = done_of(_Task.scores, task, int(replicas), log, title="drawing data sets", **how)
     values = [each for each in done if each is not None]

@@ -86,3 +86,27 @@ def test_what_cannot_be_told_is_refused_or_left_out():
         bgp.diagnostics.influence(counts).suspects()
     with pytest.raises(ValueError, match="X_new has 3 columns"):
         bgp.diagnostics.influence(counts, np.zeros((2, 3)))
+
+
+def test_a_step_that_goes_too_far_is_said():
+    y = np.sin(2.0 * X[:, 0]) + 0.2 * np.random.default_rng(1).normal(size=30)
+    y[0] += 6.0
+    kernel, likelihood = bgp.kernels.Gaussian(), bgp.likelihoods.Gaussian(0.1)
+    options = {
+        "hyper": bgp.hyper.Evidence(starts=1),
+        "priors": bgp.priors.suggest(X, kernel, likelihood, between=(-2, 2)),
+    }
+    idata = bgp.fit(X, y, kernel, likelihood, draws=2, chains=1, progress=False, **options)
+    with pytest.warns(UserWarning, match="without case 0 a hyperparameter moves by a factor of"):
+        bgp.diagnostics.influence(idata)
+
+
+def test_what_does_not_go_together_is_refused():
+    counts = bgp.fit(X, np.arange(30) % 4, KERNEL, bgp.Poisson(), offset=np.ones(30), draws=2, chains=1)
+    with pytest.raises(bgp.UndefinedQuantityError, match=r"X_new is for fits .* without offsets"):
+        bgp.diagnostics.influence(counts, X_NEW)
+    likelihood, y, _ = MODELS["probit"]
+    options = {"hyper": bgp.hyper.Evidence(starts=1), "priors": PRIORS, "progress": False}
+    idata = bgp.fit(X, y, KERNEL, likelihood, draws=2, chains=1, **options)
+    with pytest.raises(ValueError, match="priors must map names"):
+        bgp.diagnostics.influence(idata, priors=3)

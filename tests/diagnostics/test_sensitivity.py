@@ -127,3 +127,14 @@ def test_few_draws_say_nothing(fitted):
     with pytest.raises(ValueError, match="draws must be at least 50"):
         sensitivity(fitted, draws=49)
     assert np.all(np.isfinite(sensitivity(fitted, draws=50).table["prior"]))
+
+
+def test_distances_do_not_know_the_unit_of_a_quantity(fitted):
+    """Also where its squares are beyond all numbers, or below them."""
+    units = {f"{unit:g}": lambda f, t, unit=unit: f[:, 0] * unit for unit in (1.0, 1e-300, 1e200)}
+    found = sensitivity(fitted, units, draws=200)
+    for unit in ("1e-300", "1e+200"):
+        for component in ("prior", "likelihood"):
+            assert found.table.loc[unit, component] == pytest.approx(found.table.loc["1", component], rel=1e-9)
+        ratio = found.moments.loc[unit, "sd"] / found.moments.loc["1", "sd"]
+        np.testing.assert_allclose(ratio, float(unit), rtol=1e-9)

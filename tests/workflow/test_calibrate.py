@@ -117,8 +117,54 @@ def test_what_does_not_go_together_is_refused_before_any_work():
         "hyper=None keeps lengthscale": {"priors": priors},
         "priors has none of lengthscale": {"priors": {"variance": priors["variance"]}, "hyper": "integrate"},
         "quantities\\['a'\\] must be a function": {"quantities": {"a": 3}},
+        "quantities\\[1\\] must be a function of f and y, by a name": {"quantities": {1: lambda f, y: f[:, 0]}},
+        "quantities\\['mean_f'\\] has a name that is taken": {"quantities": {"mean_f": lambda f, y: f[:, 0]}},
+        "quantities\\['draw'\\] has a name that is taken": {"quantities": {"draw": lambda f, y: f[:, 0]}},
+        "priors must map names": {"priors": 3},
+        "bounds must map names": {"bounds": 3},
         "must return a finite number for each": {"quantities": {"a": lambda f, y: 1.0}},
         "path must be the name of a file": {"path": 3},
     }.items():
         with pytest.raises(ValueError, match=message):
             bgp.calibrate(X, KERNEL, **{"replicas": 3, "draws": 9, **given})
+
+
+@pytest.mark.parametrize("line", ["[0, 3]", '["a", {}]', '[0, {"f": "x"}]', '[0.0, {"f": 1}]', '[0, {"f": 1.5}]', "3"])
+def test_a_line_that_cannot_be_of_a_replica_is_damage(tmp_path, line):
+    path = tmp_path / "ranks.jsonl"
+    bgp.calibrate(X, KERNEL, replicas=1, draws=9, random_seed=1, path=path)
+    header = path.read_text().splitlines()[0]
+    path.write_text(f"{header}\n{line}\n")
+    with pytest.raises(ValueError, match=r"no file of bgp\.calibrate, or damaged"):
+        bgp.calibrate(X, KERNEL, replicas=2, draws=9, path=path)
+    path.write_text(header)  # and one that was cut off before its first line
+    with pytest.raises(ValueError, match=r"no file of bgp\.calibrate, or damaged"):
+        bgp.calibrate(X, KERNEL, replicas=2, draws=9, path=path)
+    path.write_text("")
+    with pytest.raises(ValueError, match=r"path .* cannot be written"):
+        bgp.calibrate(X, KERNEL, replicas=2, draws=9, path=path / "ranks.jsonl")
+
+
+def test_quantities_cannot_change_what_others_see():
+    def erased(f, y):
+        f *= 0.0
+        y *= 0.0
+        return f[:, 0]
+
+    options = {"replicas": 6, "draws": 19, "random_seed": 1}
+    plain, other = (bgp.calibrate(X, KERNEL, quantities=each, **options) for each in (None, {"erased": erased}))
+    assert same(plain, other)
+
+
+def test_the_log_likelihood_is_ranked_where_no_slope_is_left():
+    few = np.random.default_rng(0).normal(size=(3, 2))
+    found = bgp.calibrate(few, bgp.kernels.Gaussian(1.0, 1e6), replicas=30, draws=9, random_seed=1)
+    assert set(found.ranks) == {"f", "mean_f", "log_likelihood"}
+
+
+def test_a_replica_that_cannot_be_drawn_or_tabulated_is_counted_as_failed():
+    """Of so wide a prior some counts have more digits than numbers, and some labels no tilted distribution."""
+    few = np.random.default_rng(0).normal(size=(12, 2))
+    counts = bgp.calibrate(few, bgp.kernels.Gaussian(1.0, 400.0), bgp.Poisson(), replicas=6, draws=19, random_seed=1)
+    assert 0 < counts.failed < 6
+    assert "undecided" in counts.verdict

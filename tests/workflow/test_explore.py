@@ -163,3 +163,28 @@ def test_a_sum_is_told_from_a_product_where_the_evidence_tells_them_apart():
     y = 2.0 * np.sin(2.0 * np.pi * x[:, 0]) + 2.0 * np.sin(4.0 * x[:, 1]) + rng.normal(size=200) > 0
     base = {"wave": kernels.Periodic(1.0, period=1.1, columns=[0]), "bend": kernels.Gaussian(0.6, columns=[1])}
     assert bgp.explore(x, y, base, grow=True, most=9, **OPTIONS).found == "bend + wave"
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"priors": lambda kernel: [1]}, "priors, which is a function, must map names"),
+        ({"fixed": 3}, "fixed must be a collection"),
+        ({"fixed": "variance"}, "fixed must be a collection"),
+        ({"likelihood": bgp.Probit()}, "likelihood is one of those in likelihoods"),
+        ({"fixed": lambda kernel: [], "grow": True, "priors": lambda kernel: {}}, "fixed go by names of parameters"),
+    ],
+)
+def test_options_that_are_no_options_of_a_fit_are_named(given, message):
+    with pytest.raises(ValueError, match=message):
+        bgp.explore(X, Y, {"smooth": BASE["smooth"]}, **{**OPTIONS, **given})
+
+
+@pytest.mark.parametrize("line", ['["smooth", {}]', '["smooth", 3]', '["smooth", null]', "[3, {}]"])
+def test_a_line_that_cannot_be_of_a_model_is_damage(tmp_path, line):
+    models = {"smooth": BASE["smooth"]}
+    bgp.explore(X, Y, models, path=tmp_path, **OPTIONS)
+    file = tmp_path / "fits.jsonl"
+    file.write_text(f"{file.read_text().splitlines()[0]}\n{line}\n")
+    with pytest.raises(ValueError, match=r"no file of bgp\.explore, or damaged"):
+        bgp.explore(X, Y, models, path=tmp_path, **OPTIONS)

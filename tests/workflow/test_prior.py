@@ -186,3 +186,30 @@ def test_targets_lie_where_they_were_said_to_with_the_offset_that_the_sentence_n
     assert np.mean((expected > between[0]) & (expected < between[1])) == pytest.approx(0.9, abs=0.02)
     level = {"between": (1 / 3, 3)} if likelihood.whole_targets else {"between": (-5.0, 5.0)}
     assert "offset" not in bgp.priors.suggest(inputs, kernel, likelihood, **level).sentences["variance"]
+
+
+@pytest.mark.parametrize("scale", [1e-200, 1e-4, 1.0, 1e200])
+@pytest.mark.parametrize("form", ["log-normal", "penalised complexity"])
+def test_suggested_length_scales_scale_with_the_inputs(scale, form):
+    X = np.random.default_rng(0).normal(size=(16, 1))
+    one, other = (bgp.priors.suggest(k * X, bgp.kernels.Gaussian(), form=form)["lengthscale"] for k in (1.0, scale))
+    if form == "log-normal":
+        assert other.mean == pytest.approx(one.mean + np.log(scale), abs=2e-4)
+        assert other.sd == one.sd
+    else:  # of its square root, which the rate divides
+        assert other.rate == pytest.approx(one.rate * np.sqrt(scale), rel=1e-3)
+
+
+def test_binomial_counts_move_by_the_probabilities_of_a_trial():
+    X = np.random.default_rng(0).normal(size=(16, 1))
+    labels, trials = (bgp.priors.suggest(X, bgp.kernels.Gaussian(), each) for each in (bgp.Logit(), bgp.Binomial(5)))
+    assert labels["variance"] == trials["variance"]
+    with pytest.raises(ValueError, match="between must be two probabilities"):
+        bgp.priors.suggest(X, bgp.kernels.Gaussian(), bgp.Binomial(5), between=(1, 4))
+
+
+def test_measurements_must_be_apart_by_a_number_that_can_be_squared():
+    X = np.random.default_rng(0).normal(size=(16, 1))
+    for between in ((-1e160, 1e160), (0.0, 1e-200)):
+        with pytest.raises(ValueError, match=r"between must be .* apart"):
+            bgp.priors.suggest(X, bgp.kernels.Gaussian(), bgp.likelihoods.Gaussian(), between=between)
