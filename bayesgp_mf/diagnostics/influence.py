@@ -43,6 +43,8 @@ from bayesgp_mf.types import Array
 
 FAR = 0.5
 """How far a step, in the logarithm, is to be trusted."""
+KEPT = 0.5
+"""Share of the curvature that must be left without a case, in each direction, for a step of its own."""
 INSIDE = 1e-3
 """How far from a bound, in the logarithm, a parameter must be to have a summit there."""
 
@@ -59,7 +61,7 @@ class Influence:
         Of labels, the odds that the others give against the label of the case.
     hyperparameters : (n, p) array or None
         By how much the logarithms of the hyperparameters would move without it, where they are at the summit of the log
-        evidence; ``names`` are theirs.
+        evidence; ``names`` are theirs. A step of more than a half says where to, and not how far.
     latent_mean, probability : (n, m) array or None
         By how much those of new cases would move without it.
     cases : (n,) array
@@ -139,7 +141,8 @@ def influence(
     Warns
     -----
     UserWarning
-        If a hyperparameter moves without some case by more than a factor of 1.6: farther than a step knows.
+        If you ask for predictions, and a hyperparameter moves without some case by more than a factor of 1.6: farther
+        than a step knows.
 
     Notes
     -----
@@ -181,7 +184,7 @@ def influence(
         if fit.attrs.get("hyper") == "evidence" and at_one:
             moves = _hyperparameters(part, X, **priors_of(fit, priors))
             steps = np.zeros(1) if moves is None else np.abs(moves.logarithms).max(axis=1)
-            if steps.max() > FAR:
+            if X.size and steps.max() > FAR:
                 warn(
                     f"without case {observed['obs_id'].values[steps.argmax()]} a hyperparameter moves by a factor of "
                     f"{np.exp(steps.max()):.2g}, farther than a step is to be trusted. Of {len(steps)} cases there are "
@@ -266,8 +269,8 @@ def _hyperparameters(part: Part, X: Array, **chosen: Any) -> _Moves | None:
     if not np.all(np.linalg.eigvalsh(hessian) < 0):  # no summit in these parameters
         return None
     without = hessian - bends / DIFFERENCE**2
-    summit = np.linalg.eigvalsh(without).max(axis=1) < 0  # else the step is that of all cases
-    curvature = np.where(summit[:, None, None], without, hessian)
+    kept = np.linalg.eigvals(np.linalg.solve(hessian, without)).real.min(axis=1) > KEPT  # else the step is that of all
+    curvature = np.where(kept[:, None, None], without, hessian)
     moved = np.asarray(np.linalg.solve(curvature, slopes.T[:, :, None])[:, :, 0]) / (2.0 * DIFFERENCE)
     latent: Array = np.empty((2, problem.n, 0))
     if X.size:

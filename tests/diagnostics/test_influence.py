@@ -98,7 +98,20 @@ def test_a_step_that_goes_too_far_is_said():
     }
     idata = bgp.fit(X, y, kernel, likelihood, draws=2, chains=1, progress=False, **options)
     with pytest.warns(UserWarning, match="without case 0 a hyperparameter moves by a factor of"):
-        bgp.diagnostics.influence(idata)
+        bgp.diagnostics.influence(idata, X_NEW)
+
+
+def test_steps_stay_sane_where_a_case_holds_what_is_known_of_a_parameter():
+    """Of a tuned share of flips single labels know so much that nothing is left of its curvature without one."""
+    pima = bgp.datasets.load_pima()
+    label = (np.asarray(pima.y) == "Yes").astype(int)
+    wrong = np.random.default_rng(2).choice(200, 10, replace=False)
+    label[wrong] = 1 - label[wrong]
+    options = {"hyper": bgp.hyper.Evidence(starts=1), "progress": False, "draws": 2, "chains": 1}
+    idata = bgp.fit(pima.X, label, bgp.kernels.Gaussian(3.0, 4.0), bgp.Probit(flip=0.05), **options)
+    found = bgp.diagnostics.influence(idata)
+    assert "flip" in found.names
+    assert np.abs(found.hyperparameters).max() < 5.0  # 286 by the curvature that is left
 
 
 def test_what_does_not_go_together_is_refused():
