@@ -40,9 +40,9 @@ RARE = 0.05
 LINEAR = 1e-9
 """Relative: a parameter in which the prior variance of the cases bends less scales a part of it."""
 DIGITS = 4
-LEAST = 1e-100
-"""What is squared without a loss."""
 """Behind the point, of the numbers of a prior."""
+LEAST = 1e-100
+"""It, and its inverse, are squared without a loss."""
 FARTHEST = 40.0
 """Latent units within which the probability of a label is looked for."""
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import json
 import os
+import time
 from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 from typing import Any
@@ -75,11 +76,19 @@ def new_process() -> Iterator[Elsewhere]:
 
 
 @pytest.fixture(scope="session")
-def client() -> Iterator[Any]:
+def cluster() -> Iterator[Any]:
     """Yield a client of two Dask workers on this machine, which come again where a test ends them."""
     distributed = pytest.importorskip("distributed")
     with (
-        distributed.LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=":0", silence_logs=50) as cluster,
-        distributed.Client(cluster) as found,
+        distributed.LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=":0", silence_logs=50) as found,
+        distributed.Client(found) as client,
     ):
-        yield found
+        yield client
+
+
+@pytest.fixture
+def client(cluster) -> Any:
+    """Return the client, once both workers answer: one may have been ended by the test before."""
+    while len(cluster.run(os.getpid, on_error="ignore")) < 2:
+        time.sleep(0.05)
+    return cluster

@@ -38,8 +38,7 @@ def draw_training(
     f = np.empty((node.size, *problem.latent_shape), dtype=width)
     log_likelihood = np.empty((node.size, problem.n), dtype=width)
     log_p, log_q, log_prior = (np.empty(node.size) for _ in range(3))
-    at_one = problem.likelihood.log_prob(problem.t, np.ones(problem.latent_shape))
-    smooth = bool(np.any(at_one.d1))  # also where all draws are so far out that no slope is left
+    smooth = False
     size = max(1, DRAWN_AT_ONCE // problem.n)
     for k, part in enumerate(posterior.parts):
         (here,) = np.nonzero(node.ravel() == k)
@@ -51,6 +50,8 @@ def draw_training(
                 log_prior[these] = log_p[these] - drawn.log_likelihood.value.sum(axis=1)
             if posterior.averaged:  # the weights of the settings have an evidence in them
                 log_q[these] += part.log_evidence if node_evidence is None else node_evidence[k]
+    if not smooth:  # a step, or all draws are so far out that no slope is left
+        smooth = bool(np.any(problem.likelihood.log_prob(problem.t, np.ones(problem.latent_shape)).d1))
     f = f.reshape(*node.shape, *problem.latent_shape)
     found: dict[str, NDArray[Any]] = {
         "f": f,

@@ -192,16 +192,16 @@ class Target:
     _pivots: list[NDArray[np.intp]] = field(init=False, repr=False, default_factory=list)
 
     def __post_init__(self) -> None:
-        named = {*_mapping_names(self.priors), *_mapping_names(self.bounds)}
-        model = Model.of(self.kernel, self.likelihood, named)
+        given = {name: as_mapping(name, getattr(self, name)) for name in ("priors", "bounds")}
+        model = Model.of(self.kernel, self.likelihood, {*given["priors"], *given["bounds"]})
         known = [*self.kernel.params, *public_names(self.kernel, self.likelihood)]
         fixed = as_names("fixed", self.fixed)
         _check_known("fixed", sorted(fixed), known)
         counts = {name: int(np.count_nonzero(value)) for name, value in model.params.items()}
         owners = np.repeat(np.array(list(counts), dtype=np.str_), list(counts.values()))
         free = ~np.isin(owners, list(fixed))
-        for argument, given in (("priors", self.priors), ("bounds", self.bounds)):
-            _check_names(argument, given, known, fixed, set(owners[free].tolist()))
+        for argument, mapping in given.items():
+            _check_names(argument, mapping, known, fixed, set(owners[free].tolist()))
         if not free.any():
             raise ValueError("the model has no parameter to tune: all are fixed or zero; use hyper=None.")
         object.__setattr__(self, "model", model)
@@ -424,15 +424,9 @@ def _check_known(argument: str, names: Iterable[str], known: Collection[str]) ->
             raise ValueError(f"{argument} names {name!r}, which this model does not have; it has {list(known)}.")
 
 
-def _mapping_names(given: object) -> Collection[str]:
-    return given.keys() if isinstance(given, Mapping) else ()
-
-
 def _check_names(
     argument: str, given: Mapping[str, object], known: Collection[str], fixed: frozenset[str], free: set[str]
 ) -> None:
-    if not isinstance(given, Mapping):
-        raise ValueError(f"{argument} must map names of parameters, {list(known)}, got {given!r}.")
     _check_known(argument, given, known)
     for name in given:
         if name in fixed:

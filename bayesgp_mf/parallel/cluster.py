@@ -72,13 +72,10 @@ class Dask:
                     if where not in workers:  # at first, or because it was lost
                         self._where[k] = workers[k % len(workers)]
                 sent = self._sent(message)
-                answers = [
-                    client.submit(
-                        *(_ask_at, where, self._job, k, make, function, sent, data),
-                        **{"workers": [where], "allow_other_workers": True, "pure": False},
-                    )
-                    for k, (make, where, data) in enumerate(zip(self._makes, self._where, self._data, strict=True))
-                ]
+                answers = []
+                for k, (make, where, data) in enumerate(zip(self._makes, self._where, self._data, strict=True)):
+                    call = (_ask_at, where, self._job, k, make, function, sent, data)
+                    answers.append(client.submit(*call, workers=[where], allow_other_workers=True, pure=False))
                 try:
                     result = self._result(worker.tree_sum(answers, partial(client.submit, _added_if_all, pure=False)))
                 finally:

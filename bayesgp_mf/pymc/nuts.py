@@ -142,9 +142,10 @@ class Sampling:
                 cores=cores,
                 target_accept=self.target_accept,
                 random_seed=seed,
+                progressbar=False,
+                quiet=True,
+                compute_convergence_checks=False,  # they log; `Nuts` warns of divergences
                 nuts_sampler=self.nuts_sampler,
-                # checks log, and `Nuts` warns of divergences
-                **{"progressbar": False, "quiet": True, "compute_convergence_checks": False},
             )
         draws = get_group(idata, "posterior")["log_parameters"].values
         if draws.shape[:2] != (chains, self.draws):  # interrupted, PyMC returns what it has

@@ -35,9 +35,10 @@ from bayesgp_mf.container.groups import Container, make_container
 from bayesgp_mf.container.layout import SAMPLE_DIMS, common_attrs
 from bayesgp_mf.diagnostics.sensitivity import Quantity, as_quantities, value_of
 from bayesgp_mf.diagnostics.uniformity import UniformRanks
-from bayesgp_mf.errors import NO_SOLUTION, ConvergenceError, Status
+from bayesgp_mf.errors import ConvergenceError, DamagedFileError, Status
 from bayesgp_mf.fitting import Seed, control_of
 from bayesgp_mf.hyper import HyperName, Prior, Strategy, Target, get_strategy
+from bayesgp_mf.hyper.objective import NO_VALUE
 from bayesgp_mf.hyper.target import Model
 from bayesgp_mf.inference.assembly import assemble
 from bayesgp_mf.inference.solution import Control
@@ -273,13 +274,17 @@ class _Task:
         """Return the rank of the truth among draws for each quantity; None if there is no solution."""
         rng = np.random.default_rng([self.entropy, replica])
         (truth,) = self.source.models(1, rng)
-        try:
+        try:  # a count may have more digits than numbers
             f, y = (drawn[0] for drawn in self.source.draw([truth], rng))
+            self.model.likelihood.check_targets("y", y)
+        except ValueError:
+            return None
+        try:
             with warnings.catch_warnings(), one_thread_if_small(len(self.model.X)):
                 warnings.simplefilter("ignore")  # of single fits, of which there are hundreds
                 found = self._fitted(np.asarray(y, dtype=np.float64), rng)
                 drawn = draw_training(found.posterior, found.node, rng, self.marginals, found.node_evidence)
-        except (*NO_SOLUTION, ArithmeticError, ValueError):  # or nothing is tabulated, or a count has no end
+        except NO_VALUE:
             return None
         places = tuple(int(rng.integers(size)) for size in f.shape)
         known = {
@@ -322,7 +327,8 @@ class _Task:
 def _is_rank(replica: Any, found: Any) -> bool:
     """Return whether that may come of a replica."""
     ranks = {"f": 0} if found is None else found
-    return isinstance(replica, int) and isinstance(ranks, dict) and all(type(rank) is int for rank in ranks.values())
+    is_one = isinstance(replica, int) and replica >= 0 and isinstance(ranks, dict)
+    return is_one and all(type(rank) is int for rank in ranks.values())
 
 
 def _thinned(found: Tuned, draws: int, rng: np.random.Generator) -> Tuned:
@@ -379,6 +385,8 @@ def _calibration(task: _Task, found: list[dict[str, int] | None]) -> Calibration
             "prior_predictive and fit with the same method and marginals, to see why.",
             Status.MAX_ITERATIONS,
         )
+    if any(each.keys() != solved[0].keys() for each in solved):
+        raise DamagedFileError("path has replicas without some of their ranks. Give another name, or remove the file.")
     ranks = {name: np.array([each[name] for each in solved]) for name in solved[0]}
     random = task.model.random
     note = _note(task.strategy, sampled=random is not None and random.names[0] in ranks)

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 from bayesgp_mf.arguments import as_generator
 from bayesgp_mf.container.stored import refused_as
@@ -16,6 +16,8 @@ from bayesgp_mf.files import as_path
 from bayesgp_mf.fitting import Seed
 from bayesgp_mf.parallel import backend
 from bayesgp_mf.progress import progress_bar
+
+Holds: TypeAlias = Callable[[Any, Any], bool] | None
 
 
 @dataclass(eq=False)
@@ -28,7 +30,9 @@ class Log:
     done: dict[Any, Any] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, path: Any, stated: dict[str, Any], verb: str, parts: str, random_seed: Seed, holds: Any = None) -> Log:
+    def of(
+        cls, path: Any, stated: dict[str, Any], verb: str, parts: str, random_seed: Seed, holds: Holds = None
+    ) -> Log:
         """Return what is there of a call, with the source of randomness of the file, if it has one.
 
         Else the file begins with what is to come. A last line that is not whole, as of a process that was killed, is
@@ -47,7 +51,7 @@ class Log:
                 made._write({"entropy": made.entropy, "call": call})
         return made
 
-    def _read(self, path: Path, call: dict[str, Any], verb: str, holds: Any, *, known: bool) -> None:
+    def _read(self, path: Path, call: dict[str, Any], verb: str, holds: Holds, *, known: bool) -> None:
         with refused_as(f"path {str(path)!r} is no file of bgp.{verb}, or damaged: {{}}. Give another name."):
             first, *lines, last = path.read_text(encoding="utf-8").split("\n")
             header = json.loads(first)

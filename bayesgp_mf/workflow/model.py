@@ -158,16 +158,9 @@ def generative(
     check_model(kernel, inputs, likelihood)
     likelihood = by_case(likelihood, as_offset(offset, table, len(inputs)), None)
     layout = Layout(len(inputs), features or np.arange(inputs.shape[1]), names, labels=labels)
-    kept = as_names("fixed", fixed)
+    kept, limits = as_names("fixed", fixed), as_mapping("bounds", bounds)
     return Generative(
-        inputs,
-        kernel,
-        likelihood,
-        with_own_priors(kernel, priors, kept),
-        as_mapping("bounds", bounds),
-        kept,
-        layout,
-        kind_of(X),
+        inputs, kernel, likelihood, with_own_priors(kernel, priors, kept), limits, kept, layout, kind_of(X)
     )
 
 

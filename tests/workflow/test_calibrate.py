@@ -129,7 +129,9 @@ def test_what_does_not_go_together_is_refused_before_any_work():
             bgp.calibrate(X, KERNEL, **{"replicas": 3, "draws": 9, **given})
 
 
-@pytest.mark.parametrize("line", ["[0, 3]", '["a", {}]', '[0, {"f": "x"}]', '[0.0, {"f": 1}]', '[0, {"f": 1.5}]', "3"])
+@pytest.mark.parametrize(
+    "line", ["[0, 3]", '["a", {}]', '[-1, {"f": 3}]', '[0, {"f": "x"}]', '[0.0, {"f": 1}]', '[0, {"f": 1.5}]', "3"]
+)
 def test_a_line_that_cannot_be_of_a_replica_is_damage(tmp_path, line):
     path = tmp_path / "ranks.jsonl"
     bgp.calibrate(X, KERNEL, replicas=1, draws=9, random_seed=1, path=path)
@@ -168,3 +170,24 @@ def test_a_replica_that_cannot_be_drawn_or_tabulated_is_counted_as_failed():
     counts = bgp.calibrate(few, bgp.kernels.Gaussian(1.0, 400.0), bgp.Poisson(), replicas=6, draws=19, random_seed=1)
     assert 0 < counts.failed < 6
     assert "undecided" in counts.verdict
+    wide = bgp.calibrate(few, bgp.kernels.Gaussian(1.0, 1e8), replicas=6, draws=9, random_seed=1, marginals="tilted")
+    assert 0 < wide.failed < 6
+
+
+def test_what_no_replica_can_have_is_said_as_fit_says_it():
+    """It is a mistake in the call, and no data set without a solution."""
+    priors = bgp.priors.suggest(X, KERNEL)
+    for message, given in {
+        "grid names 'zz'": {"priors": priors, "hyper": bgp.hyper.Scan({"zz": [1.0]})},
+        "method 'svm' has no posterior variance": {"method": "svm"},
+    }.items():
+        with pytest.raises(ValueError, match=message):
+            bgp.calibrate(X, KERNEL, replicas=2, draws=9, **given)
+
+
+def test_a_replica_in_a_file_without_some_of_its_ranks_is_damage(tmp_path):
+    path = tmp_path / "ranks.jsonl"
+    bgp.calibrate(X, KERNEL, replicas=1, draws=9, random_seed=1, path=path)
+    path.write_text(path.read_text().splitlines()[0] + '\n[0, {"f": 3}]\n')
+    with pytest.raises(ValueError, match="replicas without some of their ranks"):
+        bgp.calibrate(X, KERNEL, replicas=2, draws=9, path=path)
