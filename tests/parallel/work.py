@@ -51,10 +51,14 @@ def slow_first(seconds, item):
 
 
 def after_others(folder, item):
-    """Return the item, the first one after three of the others, of which one must have been taken by then."""
+    """Return the item, the first one after three of the others, of which one must have been taken by then.
+
+    It does not wait for ever: a test that hangs ends the process of all others.
+    """
     if item:
         Path(folder, f"{item}").touch()
-    while item == 0 and len(list(Path(folder).iterdir())) < 3:
+    last = time.monotonic() + 60.0
+    while item == 0 and len(list(Path(folder).iterdir())) < 3 and time.monotonic() < last:
         time.sleep(0.02)
     return item
 
