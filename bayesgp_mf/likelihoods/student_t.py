@@ -3,6 +3,7 @@ r"""Measurements with outliers: Student's t distribution about the latent value.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
@@ -12,12 +13,15 @@ from scipy.special import digamma, expit
 from bayesgp_mf.likelihoods import base
 from bayesgp_mf.likelihoods.below import student_t_below
 from bayesgp_mf.likelihoods.counts import log_rising, log_rising_slope, log_root_factorial, odds_beyond_log
-from bayesgp_mf.likelihoods.moments import average, by_more_points, from_moments, halves_agree, midpoints
+from bayesgp_mf.likelihoods.moments import AGREE, average, by_more_points, from_moments, halves_agree, midpoints
 from bayesgp_mf.types import Array, Derivs
 
 _DROP = 42.0  # nats below the largest value: exp(-42) is 1/1000 of rounding
 _SCAN, _SCANS = 64, 6
+_SHARED = 96  # of four degrees of freedom, halves agree for targets up to 12 scales off
 _POINTS = (128, 256, 768, 3072)  # of four degrees of freedom, halves of 64 points agree
+_BEND = 0.3
+_OUTSIDE = 34.0  # nats below an integral: rounding
 _ENTRIES = 2**15
 SMALLEST_SCALE = 1e-150
 """Its square, and that of one over it, are numbers."""
@@ -52,7 +56,8 @@ class StudentT(base.Likelihood):
         Z = \int N(t | m, v + s^2/\lambda)\, \mathrm{Gamma}(\lambda | \nu/2, \nu/2)\, d\lambda,
 
     with derivatives in m that are averages of Hermite polynomials. This holds even if the tilted density has two modes.
-    The integral is a trapezoidal rule in the log of the precision, consisting of two halves that must agree.
+    The integral is a trapezoidal rule in the log of the precision, consisting of two halves that must agree. The first
+    one has the same precisions for all cases; those of which its halves do not agree have their own.
 
     The likelihood is not log-concave: a target far from the prediction of the others has little effect, sites may have
     negative precision, and there may be more than one solution.
@@ -270,12 +275,14 @@ class StudentT(base.Likelihood):
 
         These are weighed by a power of the part of the variance that each leaves.
         """
-        low, high = self._range(residual, variance, power)
 
         def rule(some: NDArray[np.intp], points: int) -> tuple[_Mixture, NDArray[np.bool_]]:
-            step = (high[some] - low[some]) / points
+            if points == _SHARED:
+                return self._shared(residual[some], variance[some])
+            low, high = self._range(residual[some], variance[some], power)
+            step = (high - low) / points
             along = step[:, None] * midpoints(points)
-            u = low[some, None] + along
+            u = low[:, None] + along
             log_density = self._log_density(u, residual[some], variance[some], power)
             peak = log_density.max(axis=1)
             weight = np.exp(log_density - peak[:, None])
@@ -288,7 +295,29 @@ class StudentT(base.Likelihood):
             every = log_integral, weight / mass[:, None], noise, total, residual[some, None] / total
             return _Mixture(*(part[settled] for part in every)), settled
 
-        return by_more_points(residual.size, _POINTS, _ENTRIES, rule)
+        return by_more_points(residual.size, _POINTS if power else (_SHARED, *_POINTS), _ENTRIES, rule)
+
+    def _shared(self, residual: Array, variance: Array) -> tuple[_Mixture, NDArray[np.bool_]]:
+        """Return the Gaussians of those cases for which the precisions that all share do, and which these are."""
+        u, log_weight, factors, below = _shared_rule(self.df)
+        with np.errstate(over="ignore", invalid="ignore"):  # where it is not finite it does not settle
+            noise = self.scale**2 * np.exp(-u)
+            total = variance[:, None] + noise
+            slope = residual[:, None] / total
+            log_density = log_weight - 0.5 * residual[:, None] * slope
+            peak = log_density.max(axis=1)
+            weight = np.exp(log_density - peak[:, None]) / np.sqrt(total)
+            half = _SHARED // 2
+            one, other = weight[:, :half] @ factors[:half], weight[:, half:] @ factors[half:]
+            mass = (one + other)[:, 0]
+            # a Gaussian is nowhere larger than where its variance is the square of the residual
+            widest = np.maximum(residual**2, total[:, 0])
+            outside = below - 0.5 * (np.log(widest) + residual**2 / widest)
+            settled = np.all(np.abs(one - other) <= AGREE * (one + other), axis=1)
+            settled &= outside < peak + np.log(mass) - _OUTSIDE
+        mass, every = mass[settled], (weight, np.broadcast_to(noise, total.shape), total, slope)
+        weight, noise, total, slope = (part[settled] for part in every)
+        return _Mixture(peak[settled] + np.log(mass), weight / mass[:, None], noise, total, slope), settled
 
     def _log_density(self, u: Array, residual: Array, variance: Array, power: int) -> Array:
         """Return log Gamma(lambda) N(residual | 0, V) ((s^2/lambda)/V)^power, V = v + s^2/lambda, in u = log lambda.
@@ -377,6 +406,35 @@ class _Mixture(NamedTuple):
     def average(self, values: Array) -> Array:
         """Return the averages ``(k,)`` of values ``(k, points)``."""
         return average(self.weight, values)
+
+
+@lru_cache(maxsize=64)
+def _shared_rule(df: float) -> tuple[Array, Array, Array, float]:
+    r"""Return a rule for all cases: logs u of precisions, logs of weights ``(p,)``, what its halves must agree on, and
+    the log of what is below the first precision, in units of the largest Gaussian there.
+
+    In w, where :math:`u = w - c e^{-w}`, the density falls off doubly exponentially on both sides, so that few points
+    reach from end to end.
+    """
+    half = 0.5 * df
+
+    def log_weight(w: Array) -> tuple[Array, Array]:
+        u = w - _BEND * np.exp(-w)
+        density = np.log(half) - log_root_factorial(np.asarray(half)) - half * _excess(u)
+        return u, density + np.log1p(_BEND * np.exp(-w)) - 0.5 * np.log(2.0 * np.pi)
+
+    w = np.linspace(-8.0, 8.0 - min(np.log(df), 0.0), 1024)
+    u, found = log_weight(w)
+    found += 0.5 * np.minimum(u, 0.0)  # what a Gaussian has at least, where the variance is small
+    (there,) = np.nonzero(found > found.max() - _DROP)
+    low, high = w[max(there[0] - 1, 0)], w[min(there[-1] + 1, w.size - 1)]
+    step = (high - low) / _SHARED
+    along = step * midpoints(_SHARED)
+    u, found = log_weight(low + along)
+    factors = np.stack([np.ones_like(along), along**2, (high - low - along) ** 2], axis=1)
+    # the density below the first precision is at most its own there, and falls off in u with a rate of `half`
+    below = float(found[0] - np.log1p(_BEND * np.exp(-low - along[0])) - np.log(half))
+    return u, found + np.log(step), factors, below
 
 
 def _excess(u: Array) -> Array:
