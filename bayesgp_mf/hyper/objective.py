@@ -16,7 +16,7 @@ from bayesgp_mf.hyper.scores import Score, Scored
 from bayesgp_mf.hyper.target import Model, Target
 from bayesgp_mf.inference.problem import Problem
 from bayesgp_mf.inference.solution import Solution
-from bayesgp_mf.inference.solver import LooGradient
+from bayesgp_mf.inference.solver import LooGradient, traits_of
 from bayesgp_mf.matrices.blas import one_thread_if_small
 from bayesgp_mf.multiclass.class_gram import class_gram
 from bayesgp_mf.parallel import Backend, Serial
@@ -34,6 +34,10 @@ TOO_LARGE = (MemoryError, LowRankError)
 
 NOTHING = 1e-3
 """Prior variance over that of the measurement that a target is at most; below it the kernel says nothing."""
+
+
+FOLLOWED = 200
+"""Steps to a solution that follows the last one: it has some ten, and one that has more hardly ends."""
 
 
 class _Solved(NamedTuple):
@@ -250,14 +254,17 @@ class Objective:
 
     def _scored(self, problem: Problem) -> tuple[Solution, Scored]:
         """Return a solution and its score: from the last one, and where that leads nowhere, from the prior."""
-        solver = self.target.solver
+        solver, control = self.target.solver, self._control
+        if self._any_solved and not self._from_prior and not problem.likelihood.log_concave:
+            control = replace(control, max_iterations=min(FOLLOWED, control.max_iterations))
         if self._last is not None:
             try:
-                solution = solver.solve(problem, self._control, self._last)
+                solution = solver.solve(problem, control, self._last)
                 return solution, self.score(solver, problem, solution)
-            except NO_VALUE:
-                pass  # the last point says nothing of this one
-        solution = solver.solve(problem, self._control)
+            except NO_VALUE as reason:  # the last point says nothing of this one
+                if isinstance(reason, ConvergenceError) and traits_of(solver).starts_again:
+                    raise
+        solution = solver.solve(problem, control)
         return solution, self.score(solver, problem, solution)
 
     def _differences(self, log_free: Array, which: NDArray[np.bool_] | None = None) -> Array:

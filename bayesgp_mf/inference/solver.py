@@ -117,6 +117,8 @@ class Traits:
         Whether its solutions have the cavities of mean-field equations.
     variance : bool
         Whether its posterior has variances, and so draws and an evidence.
+    starts_again : bool
+        Whether `solve` goes on from the prior by itself where a start leads nowhere.
     stationary : bool
         Whether its evidence is stationary in its cavities: it may stop as soon as that is known
         (`Control.evidence_tolerance`), and in a parameter of the likelihood it changes as the sum of log Z does.
@@ -142,6 +144,7 @@ class Traits:
     targets: frozenset[str] = frozenset({"binary", "real"})
     cavities: bool = False
     variance: bool = True
+    starts_again: bool = False
     stationary: bool = False
     mean_gradient: Callable[[Problem, Solution], Array] | None = None
     loo_gradient: Callable[[Problem, Solution, LeaveOneOut], LooGradient | None] | None = None

@@ -109,6 +109,7 @@ class MeanField:
         return Traits(
             matrices=self.rule.matrices,
             cavities=True,
+            starts_again=True,
             stationary=True,
             mean_gradient=lambda problem, solution: solution.alpha,
             loo_gradient=self.loo_gradient,
@@ -262,12 +263,13 @@ class MeanField:
             state, steps = self.init(problem), info.n_iterations
         # where there are several solutions, the one that grows out of a noisier model is the simplest; where
         # the only one is far away, the noisier models are steps on the way
-        for noise, tolerance in [*((noise, ROUGH) for noise in _noises(problem)), (0.0, control.tolerance)]:
-            nearer, info = equations.iterate(state, replace(control, tolerance=tolerance), steps, noise)
+        for noise in _noises(problem):
+            nearer, info = equations.iterate(state, replace(control, tolerance=ROUGH), steps, noise)
             steps = info.n_iterations
-            if info.status is Status.CONVERGED or noise == 0.0:
-                state = nearer
-        return state, info
+            if info.status is not Status.CONVERGED:  # nor will one with less noise
+                break
+            state = nearer
+        return equations.iterate(state, control, steps)
 
     def _in_single_precision(self, equations: _Equations, control: Control, first: SiteState) -> tuple[SiteState, int]:
         """Return a state near the solution and the steps to it, at half the time of as many in double precision.
