@@ -27,6 +27,7 @@ from bayesgp_mf.container.loo import log_densities, observed_targets
 from bayesgp_mf.container.read import fit_group, from_container
 from bayesgp_mf.container.stored import priors_of
 from bayesgp_mf.container.write import check_has_cases
+from bayesgp_mf.diagnostics.predicted import predicted
 from bayesgp_mf.errors import UndefinedQuantityError, warn
 from bayesgp_mf.hyper.objective import DIFFERENCE, Objective
 from bayesgp_mf.hyper.priors import Prior
@@ -45,6 +46,8 @@ FAR = 0.5
 """How far a step, in the logarithm, is to be trusted."""
 KEPT = 0.5
 """Share of the curvature that must be left without a case, in each direction, for a step of its own."""
+SHOWN = 10
+"""Cases in a printed table."""
 INSIDE = 1e-3
 """How far from a bound, in the logarithm, a parameter must be to have a summit there."""
 
@@ -56,9 +59,10 @@ class Influence:
     Attributes
     ----------
     log_evidence : (n,) array
-        By how much it raises the log evidence, in nats: the log density of its target given the others.
+        By how much it raises the log evidence, in nats: the log density of its target given the others, to the power of
+        its weight.
     odds : (n,) array or None
-        Of labels, the odds that the others give against the label of the case.
+        Of labels, the odds that the others give against the label of the case, whatever its weight.
     hyperparameters : (n, p) array or None
         By how much the logarithms of the hyperparameters would move without it, where they are at the summit of the log
         evidence; ``names`` are theirs. A step of more than a half says where to, and not how far.
@@ -91,6 +95,9 @@ class Influence:
         table = pd.DataFrame(columns, index=pd.Index(self.cases, name="obs_id"))
         return table.sort_values("log_evidence", kind="stable")
 
+    def __repr__(self) -> str:
+        return f"{self.to_frame().head(SHOWN).round(3).to_string()}\n{len(self.cases)} cases, the strangest first"
+
     def suspects(self, odds: float = 3.0) -> pd.DataFrame:
         """Return the cases whose label the others contradict by such odds or more, the strangest first.
 
@@ -100,7 +107,10 @@ class Influence:
             If targets are no labels.
         """
         if self.odds is None:
-            raise UndefinedQuantityError("suspects are cases with a doubtful label, and these targets are numbers.")
+            raise UndefinedQuantityError(
+                "suspects are cases with a doubtful label, and these targets are numbers or ordered levels: look at "
+                "to_frame(), the strangest first."
+            )
         table = self.to_frame()
         return table[table["odds"] >= odds]
 
@@ -169,7 +179,11 @@ def influence(
     check_has_cases(fit, "the influence of each case")
     process = from_container(idata, kernel, likelihood, method)
     observed, each = observed_targets(idata), log_densities(idata).values
-    labels, part, X = not process.problem.likelihood.is_real, process.parts[0], np.empty((0, 0))
+    part, X, odds = process.parts[0], np.empty((0, 0)), None
+    if not process.problem.likelihood.is_real:
+        found = predicted(idata, kernel=kernel, likelihood=likelihood, method=method)
+        p = np.asarray(found.probability)[np.arange(len(each)), found.targets]
+        odds = np.expm1(-each) if "weights" not in process.problem.likelihood.stored_by_case else (1.0 - p) / p
     at_one = not process.averaged and part.solution.correction.sites is not None and part.problem.t.ndim == 1
     at_one &= not process.problem.likelihood.has_classes
     if X_new is not None:
@@ -193,7 +207,7 @@ def influence(
         moved = (None, None) if X_new is None else _predictions(part, X, moves)
     return Influence(
         log_evidence=each,
-        odds=np.expm1(-each) if labels else None,
+        odds=odds,
         hyperparameters=None if moves is None else moves.logarithms,
         names=() if moves is None else moves.names,
         latent_mean=moved[0],

@@ -69,6 +69,13 @@ class Predicted:
         """Whether targets are whole numbers that are no labels: counts, and ordered levels."""
         return bool(self.settings) and self.settings[0].likelihood.is_discrete
 
+    @property
+    def log_density(self) -> Array:
+        """Log predictive densities ``(m,)`` of numbers and of levels, in nats."""
+        weights = np.array([weight for weight, *_ in self.settings])
+        each = [known.log_partition(self.targets, mean, variance).value for _, known, mean, variance in self.settings]
+        return np.asarray(logsumexp(each, b=weights, axis=0))
+
     def below(self, t: Array) -> Array:
         """Return how likely the target of each case was to be at most t, ``(m,)``."""
         found = np.zeros(len(self.targets))

@@ -22,7 +22,7 @@ import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import ndtr, softmax
 
-from bayesgp_mf.arguments import check_integers
+from bayesgp_mf.arguments import check_flags, check_integers
 from bayesgp_mf.container.groups import Container
 from bayesgp_mf.container.read import fit_group, from_container, has_random_kernels
 from bayesgp_mf.container.stored import priors_of
@@ -38,6 +38,7 @@ from bayesgp_mf.likelihoods.by_case import by_case
 from bayesgp_mf.matrices.blas import one_thread_if_small
 from bayesgp_mf.processes.process import Part, Process
 from bayesgp_mf.processes.several_classes import make_process
+from bayesgp_mf.progress import progress_bar
 from bayesgp_mf.types import Array
 
 SENSITIVE = 0.05
@@ -107,6 +108,7 @@ def sensitivity(
     likelihood: Likelihood | None = None,
     method: Solver | None = None,
     priors: Mapping[str, Any] | None = None,
+    progress: bool = True,
 ) -> Sensitivity:
     """Return how much the posterior moves if the prior, or the likelihood, counts a little less or more.
 
@@ -126,6 +128,8 @@ def sensitivity(
         Draws of each posterior. All of them use the same random numbers.
     kernel, likelihood, method, priors : optional
         Those of the fit that the container does not hold.
+    progress : bool
+        Show a progress bar if it takes longer than a second.
 
     Returns
     -------
@@ -160,6 +164,7 @@ def sensitivity(
     fit = fit_group(idata)
     check_has_cases(fit, "sensitivity")
     check_integers(1, draws=draws)
+    check_flags(progress=progress)
     if draws < FEWEST_DRAWS:
         raise ValueError(f"draws must be at least {FEWEST_DRAWS}, by which distances can be seen, got {draws}.")
     low, high = _checked(alphas)
@@ -178,7 +183,10 @@ def sensitivity(
             found |= {name: log_priors.values[node, k] for k, name in enumerate(names)}
         return found | {f"f_new[{','.join(map(str, at))}]": new[(slice(None), *at)] for at in np.ndindex(new.shape[1:])}
 
-    with one_thread_if_small(process.problem.n):
+    with (
+        one_thread_if_small(process.problem.n),
+        progress_bar("posteriors at other powers", total=4, enabled=progress) as advance,
+    ):
         base = looked_at(process)
         rows, moments = dict[str, dict[str, float]](), list[dict[str, Any]]()
         same = np.full(draws, 1.0 / draws)
@@ -198,6 +206,7 @@ def sensitivity(
                     if component == "prior":
                         change = np.zeros(1) if log_priors is None else (alpha - 1.0) * log_priors.total
                     here, weights = looked_at(moved), softmax(change[node])
+                    advance(f"{component} to the power {alpha:g}")
                 for name, values in base.items():
                     mean = float(weights @ here[name])
                     unit = float(np.abs(here[name] - mean).max()) or 1.0  # squares of others may be beyond all numbers
@@ -269,6 +278,9 @@ def _powered(part: Part, alpha: float, *, of_prior: bool) -> Part:
     form: Any = problem.matrix.form
     in_form = control if form == "inducing" else replace(control, gram=form)
     changed = assemble_as(problem, kernel, part.X, problem.t, likelihood, solver=solver, control=in_form)
+    if of_prior and problem.matrix.is_whole and not likelihood.has_classes:
+        # draws go by this root, and rounding may give another one of a matrix that is nearly singular
+        vars(changed.matrix)["root"] = problem.matrix.root / np.sqrt(alpha)
     return make_process(
         kernel, part.X, changed, solver.solve(changed, control, part.solution), solver, part.feature_names
     )
@@ -281,7 +293,9 @@ def _drawn(process: Process, node: NDArray[np.intp], X: Array | None) -> tuple[A
         count = int(np.count_nonzero(node == k))
         if count:
             f.append(part.draw(count, np.random.default_rng([0, k])).f)
-            new.append(np.empty((count, 0)) if X is None else part.draw_at(X, count, np.random.default_rng([1, k])))
+            rows = np.empty((0, 0)) if X is None else X  # one by one, so that no draw hangs on another case
+            each = [part.draw_at(rows[i : i + 1], count, np.random.default_rng([1, k, i])) for i in range(len(rows))]
+            new.append(np.concatenate(each, axis=1) if each else np.empty((count, 0)))
     return np.concatenate(f), np.concatenate(new)
 
 

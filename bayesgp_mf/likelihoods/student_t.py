@@ -309,7 +309,7 @@ class StudentT(base.Likelihood):
             weight = np.exp(log_density - peak[:, None]) / np.sqrt(total)
             half = _SHARED // 2
             one, other = weight[:, :half] @ factors[:half], weight[:, half:] @ factors[half:]
-            mass = (one + other)[:, 0]
+            mass = np.sum(weight, axis=1)  # of each case by itself, to the last bit
             # a Gaussian is nowhere larger than where its variance is the square of the residual
             widest = np.maximum(residual**2, total[:, 0])
             outside = below - 0.5 * (np.log(widest) + residual**2 / widest)
@@ -410,9 +410,9 @@ class _Mixture(NamedTuple):
 
 @lru_cache(maxsize=64)
 def _shared_rule(df: float) -> tuple[Array, Array, Array, float]:
-    r"""Return a rule for all cases: logs u of precisions, logs of weights ``(p,)``, what its halves must agree on, and
-    the log of what is below the first precision, in units of the largest Gaussian there.
+    r"""Return a rule for all cases: logs u of precisions, logs of weights ``(p,)``, and what its halves must agree on.
 
+    The last number is the log of what is below the first precision, in units of the largest Gaussian there.
     In w, where :math:`u = w - c e^{-w}`, the density falls off doubly exponentially on both sides, so that few points
     reach from end to end.
     """

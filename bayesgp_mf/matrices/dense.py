@@ -62,11 +62,6 @@ class DenseGram(Matrix):
         """Return K."""
         return self.entries
 
-    @property
-    def root(self) -> Array:
-        """A ``(n, r)`` with K = A A'."""
-        return factors.psd_root(self.entries)
-
     def in_root_form(self) -> LowRankGram:
         """Return the same on a root, of correlations: no small variance beside larger ones is taken for rounding."""
         sd = np.sqrt(self.diagonal())

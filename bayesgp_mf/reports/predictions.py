@@ -230,10 +230,12 @@ def _new_score(about: Fitted, y_test: ArrayLike, X_test: ArrayLike | None) -> Bl
             ("Brier score", f"{found.brier_score:.4f}", "lower is better"),
         ]
         return Table("Scores of the predicted probabilities.", ("Score", "Value", ""), rows)
-    data = get_group(about.idata, "predictions_constant_data")
-    facts: dict[str, Any] = {name: data[name].values for name in about.likelihood.new_case_facts if name in data}
-    X = data["X"].values if X_test is None else X_test
-    each = log_predictive_density(about.idata, X, y_test, **about.given, **facts)
+    if X_test is None:
+        each = predicted(about.idata, y_test, **about.given).log_density
+    else:
+        data = get_group(about.idata, "predictions_constant_data")
+        facts: dict[str, Any] = {name: data[name].values for name in about.likelihood.new_case_facts if name in data}
+        each = log_predictive_density(about.idata, X_test, y_test, **about.given, **facts)
     rows = [
         ("Cases", f"{len(each)}", ""),
         ("Mean log predictive density", f"{np.mean(each):.4f}", "nats a case; higher is better"),

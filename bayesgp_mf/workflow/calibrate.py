@@ -62,6 +62,8 @@ LEVEL = 0.01
 """The share of exact methods that would be called off, all quantities together."""
 MOST_FAILED = 0.01
 """The share of replicas without a solution, beyond which nothing is said of the others."""
+FEWEST = 20
+"""Data sets of which at least so many must be seen."""
 MANY = 200
 """Replicas from which on a spread that is off by a quarter is seen."""
 GROUP = "prior_sbc"
@@ -188,6 +190,8 @@ class Calibration:
         Replicas that had no solution, and are left out.
     note : str
         What is to be known beforehand, as of hyperparameters that are no draws.
+    point : bool
+        Whether fits end in one setting of the hyperparameters, with which ranks are not uniform.
     """
 
     idata: Container = field(repr=False)
@@ -195,6 +199,7 @@ class Calibration:
     draws: int
     failed: int = 0
     note: str = ""
+    point: bool = False
 
     @property
     def replicas(self) -> int:
@@ -212,10 +217,26 @@ class Calibration:
         return {name: uniform.p_value(ranks) for name, ranks in self.ranks.items()}
 
     @property
+    def _uniform_ranks(self) -> bool:
+        return min(self.p_values.values()) * len(self.ranks) >= LEVEL
+
+    @property
+    def _undecided(self) -> str | None:
+        """Why uniform ranks would not say that the method holds, if they do not."""
+        total = self.replicas + self.failed
+        if self.failed > MOST_FAILED * total:
+            return f"{self.failed} of {total} data sets drawn from the model had no solution."
+        if self.replicas < FEWEST:
+            return f"{self.replicas} data sets are too few to see anything. Take {FEWEST} or more, better {MANY}."
+        return f"in {self.replicas} data sets it does not show yet." if self.point else None
+
+    @property
     def passed(self) -> bool:
-        """Whether nothing is seen against the method: no quantity is off at the level of 1 % for all together."""
-        few = self.failed <= MOST_FAILED * (self.replicas + self.failed)
-        return few and min(self.p_values.values()) * len(self.ranks) >= LEVEL
+        """Whether nothing is seen against the method: no quantity is off at the level of 1 % for all together.
+
+        Not with fewer than 20 data sets, nor if fits end in one setting of the hyperparameters.
+        """
+        return self._undecided is None and self._uniform_ranks
 
     def to_frame(self) -> pd.DataFrame:
         """Return a table with a row for each quantity.
@@ -235,9 +256,8 @@ class Calibration:
     @property
     def verdict(self) -> str:
         """What was seen, in a sentence or two."""
-        total = self.replicas + self.failed
-        if self.failed > MOST_FAILED * total:
-            head = f"undecided: {self.failed} of {total} data sets drawn from the model had no solution."
+        if self._undecided is not None and (self._uniform_ranks or not self.point):
+            head = f"undecided: {self._undecided}"
         elif self.passed:
             head = f"passed: in {self.replicas} data sets drawn from the model nothing speaks against the computation."
             head += "" if self.replicas >= MANY else f" Fewer than {MANY} show gross errors only: take more replicas."
@@ -253,7 +273,8 @@ class Calibration:
         return f"{head} {self.note}".strip()
 
     def __repr__(self) -> str:
-        return f"{self.verdict}\n{self.to_frame().round(3).to_string()}"
+        limit = f"off is a chance below {LEVEL / len(self.ranks):.2g}, {LEVEL:.0%} for all together"
+        return f"{self.verdict}\n{self.to_frame().round(3).to_string()}\n{limit}"
 
 
 @dataclass(frozen=True, eq=False)
@@ -270,14 +291,16 @@ class _Task:
     control: Control
     entropy: int
 
-    def ranks(self, replica: int) -> dict[str, int] | None:
-        """Return the rank of the truth among draws for each quantity; None if there is no solution."""
+    def ranks(self, replica: int, *, throw: bool = False) -> dict[str, int] | None:
+        """Return the rank of the truth among draws for each quantity; None, or its error, if there is no solution."""
         rng = np.random.default_rng([self.entropy, replica])
         (truth,) = self.source.models(1, rng)
         try:  # a count may have more digits than numbers
             f, y = (drawn[0] for drawn in self.source.draw([truth], rng))
             self.model.likelihood.check_targets("y", y)
         except ValueError:
+            if throw:
+                raise
             return None
         try:
             with warnings.catch_warnings(), one_thread_if_small(len(self.model.X)):
@@ -285,6 +308,8 @@ class _Task:
                 found = self._fitted(np.asarray(y, dtype=np.float64), rng)
                 drawn = draw_training(found.posterior, found.node, rng, self.marginals, found.node_evidence)
         except NO_VALUE:
+            if throw:
+                raise
             return None
         places = tuple(int(rng.integers(size)) for size in f.shape)
         known = {
@@ -380,17 +405,20 @@ def _check_all_random(model: Generative, strategy: Strategy | None) -> None:
 def _calibration(task: _Task, found: list[dict[str, int] | None]) -> Calibration:
     solved = [ranks for ranks in found if ranks is not None]
     if not solved:
-        raise ConvergenceError(
-            f"none of {len(found)} data sets drawn from the model had a solution. Fit one of them, by "
-            "prior_predictive and fit with the same method and marginals, to see why.",
-            Status.MAX_ITERATIONS,
-        )
+        try:
+            task.ranks(0, throw=True)
+        except (ValueError, *NO_VALUE) as reason:
+            raise ConvergenceError(
+                f"none of {len(found)} data sets drawn from the model had a solution. The first: {reason}",
+                Status.MAX_ITERATIONS,
+            ) from reason
     if any(each.keys() != solved[0].keys() for each in solved):
         raise DamagedFileError("path has replicas without some of their ranks. Give another name, or remove the file.")
     ranks = {name: np.array([each[name] for each in solved]) for name in solved[0]}
     random = task.model.random
     note = _note(task.strategy, sampled=random is not None and random.names[0] in ranks)
-    made = Calibration(make_container({}), ranks, task.draws, len(found) - len(solved), note)
+    point = task.strategy is not None and not task.strategy.averages
+    made = Calibration(make_container({}), ranks, task.draws, len(found) - len(solved), note, point)
     shares = {name: (SAMPLE_DIMS, (values[None] + 0.5) / (task.draws + 1.0)) for name, values in ranks.items()}
     coords = {"chain": [0], "draw": np.arange(len(solved))}
     attrs = {**common_attrs(), "verdict": made.verdict, "draws": task.draws, "failed": made.failed}

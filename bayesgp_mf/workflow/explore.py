@@ -140,9 +140,9 @@ def explore(
     progress : bool
         Show a progress bar if it takes longer than a second.
     **options
-        Of `fit`: ``method``, ``priors``, ``offset``, ``weights``, ``inducing``, ``draws`` and others. ``priors`` may be
-        a function of the kernel, as ``lambda kernel: bgp.priors.suggest(X, kernel)``, since each kernel has parameters
-        of its own.
+        Of `fit`: ``method``, ``priors``, ``offset``, ``weights``, ``inducing``, ``draws`` (250 in each chain if you do
+        not say, since they are most of a file) and others. ``priors`` may be a function of the kernel, as
+        ``lambda kernel: bgp.priors.suggest(X, kernel)``, since each kernel has parameters of its own.
 
     Returns
     -------
@@ -213,6 +213,8 @@ def explore(
     return work.finished(score)
 
 
+DRAWS = 250
+"""Of each chain, unless a call says so."""
 Job: TypeAlias = tuple[Expression, str]
 """An expression, and the name of a likelihood."""
 
@@ -257,19 +259,23 @@ class _Work:
     def fit(self, jobs: list[Job], *, processes: int, client: Any, progress: bool, most: int) -> None:
         """Fit models that were not fitted yet, so long as there may be more."""
         new = dict[str, Job]()
-        for job in jobs:
-            name = self.name(job)
-            if self.jobs.setdefault(name, job) != job:
-                raise ValueError(f"two models would have the name {name!r}. Give kernels and likelihoods other names.")
-            if name not in self.facts and len(self.facts) + len(new) < most and not self._from_file(name):
-                new[name] = job
-        with (
-            progress_bar("fitting models", total=len(new), enabled=progress) as advance,
-            closing(backend(processes, client).map(_fitted, list(new.values()), self.apart())) as found,
-        ):
-            for name, (idata, facts) in zip(new, found, strict=True):
-                self._keep(name, idata, facts)
-                advance(f"{len(self.facts)} models")
+        with progress_bar("fitting models", total=len(jobs), enabled=progress) as advance:
+            for job in jobs:
+                name = self.name(job)
+                if self.jobs.setdefault(name, job) != job:
+                    raise ValueError(
+                        f"two models would have the name {name!r}. Give kernels and likelihoods other names."
+                    )
+                if name in self.facts or len(self.facts) + len(new) >= most:
+                    continue
+                if self._from_file(name):
+                    advance(f"{len(self.facts)} models")
+                else:
+                    new[name] = job
+            with closing(backend(processes, client).map(_fitted, list(new.values()), self.apart())) as found:
+                for name, (idata, facts) in zip(new, found, strict=True):
+                    self._keep(name, idata, facts)
+                    advance(f"{len(self.facts)} models")
 
     def apart(self) -> _Work:
         """Return what a fit must know, without the fits of others."""
@@ -350,7 +356,7 @@ def _fitted(work: _Work, job: Job) -> tuple[Container | None, dict[str, Any]]:
     """Fit one model, and return it with the seconds it took, the first warning, or the error that it ended in."""
     name, (expression, likelihood) = work.name(job), job
     kernel, fixed = built(work.base, expression)
-    options = work.options | {"hyper": work.hyper, "progress": False}
+    options = {"draws": DRAWS, **work.options, "hyper": work.hyper, "progress": False}
     if work.hyper is not None:
         options["fixed"] = [*as_names("fixed", options.get("fixed", ())), *fixed]
     if callable(priors := options.get("priors")):

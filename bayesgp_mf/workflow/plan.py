@@ -32,6 +32,7 @@ from bayesgp_mf.hyper import HyperName, Strategy, Target, get_strategy
 from bayesgp_mf.inference.assembly import assemble_as
 from bayesgp_mf.inference.solution import Control
 from bayesgp_mf.inference.solver import Solver
+from bayesgp_mf.inputs.tables import as_offset
 from bayesgp_mf.likelihoods import Likelihood
 from bayesgp_mf.likelihoods.by_case import by_case
 from bayesgp_mf.matrices.blas import one_thread_if_small
@@ -76,6 +77,7 @@ def plan(
     sizes: ArrayLike,
     *,
     X: ArrayLike | None = None,
+    offset: ArrayLike | None = None,
     replicas: int = 50,
     test: int = 200,
     level: float = 0.8,
@@ -104,6 +106,9 @@ def plan(
         Inputs from which those of further cases and of test cases are drawn, without replacement where there are
         enough. By default they are drawn around those of the fit, by a smoothed bootstrap; a column with at most ten
         different values, and groups, keep to their values.
+    offset : (m,) array_like, optional
+        Offsets of the cases of X, as logs of exposures. Cases drawn around those of the fit have theirs, and so have
+        those of X if all of the fit share one.
     replicas : int
         Data sets.
     test : int
@@ -134,8 +139,8 @@ def plan(
     ValueError
         If an argument is invalid.
     UndefinedQuantityError
-        If cases have several latent values, or offsets, weights, trials or noise variances of their own, or the method
-        no variance. An offset that all cases share is kept.
+        If cases have several latent values, or weights, trials or noise variances of their own, or the method no
+        variance.
     ConvergenceError
         If no replica has a solution.
 
@@ -166,13 +171,13 @@ def plan(
         raise ValueError(f"sizes must be whole numbers >= 0 of further cases, such as [100, 400], got {sizes!r}.")
     process = from_container(idata, kernel, likelihood, method)
     known = process.problem.likelihood
-    offset = np.unique(known.stored_by_case.get("offset", 0.0))
+    offsets = known.stored_by_case.get("offset", np.zeros(process.problem.n))
     one = known.of_one_case
     is_same = one.of_cases(np.arange(1)) is one and not one.new_case_facts  # as one noise variance for all
-    if known.has_classes or known.stored_by_case.keys() - {"offset"} or offset.size > 1 or not is_same:
+    if known.has_classes or known.stored_by_case.keys() - {"offset"} or not is_same:
         raise UndefinedQuantityError(
-            "a plan is for cases with one latent value each and without offsets, weights, trials or noise variances of "
-            "their own, which further cases would need. An offset that all cases share is that of further ones."
+            "a plan is for cases with one latent value each and without weights, trials or noise variances of their "
+            "own, which further cases would need."
         )
     strategy = None if hyper is None else get_strategy(hyper)
     chosen = {} if strategy is None else priors_of(fit, None)
@@ -181,9 +186,12 @@ def plan(
         pool = None if X is None else process.new_inputs(X)
     except ValueError as error:
         raise ValueError(f"X, the inputs of further cases, must be like those of the fit: {error}") from None
+    of_pool = None if pool is None else _offsets(offset, offsets, len(pool))
+    if pool is None and offset is not None:
+        raise ValueError("offset is of the cases of X, and there is no X: cases around those of the fit have theirs.")
     now = _leave_one_out(process)
     all_sizes = np.unique([0, *counts.tolist()])  # of an unsigned type neither
-    task = _Task(process, pool, all_sizes, int(test), strategy, chosen, float(offset[0]), log.entropy)
+    task = _Task(process, pool, all_sizes, int(test), strategy, chosen, offsets, of_pool, log.entropy)
     how = {"processes": int(processes), "client": client, "progress": progress}
     done = done_of(_Task.scores, task, int(replicas), log, title="drawing data sets", **how)
     values = [each for each in done if each is not None]
@@ -204,7 +212,8 @@ class _Task:
     test: int
     strategy: Strategy | None
     chosen: dict[str, Any]
-    offset: float
+    offset: Array  # of the cases of the fit
+    of_pool: Array | None
     entropy: int
 
     def scores(self, replica: int) -> list[list[float]] | None:
@@ -222,62 +231,77 @@ class _Task:
         rng = np.random.default_rng([self.entropy, replica])
         part = self.process.parts[rng.choice(len(self.process.parts), p=self.process.weights)]
         likelihood, most = part.problem.likelihood.of_one_case, int(self.sizes[-1])
-        X = self._inputs(part.X, most + self.test, rng)
+        X, offset = self._inputs(part.X, most + self.test, rng)
         at = part.X[: len(part.X) if len(part.X) + len(X) <= LARGEST_JOINT else 0]  # of many cases errors are small
         f = part.draw_at(np.concatenate([at, X]), 1, rng)[0]
-        again, t = np.split(np.asarray(likelihood.sample(f + self.offset, rng), dtype=np.float64), [len(at)])
-        new, X_test, t_test = X[:most], X[most:], t[most:]
+        targets = likelihood.sample(f + np.concatenate([self.offset[: len(at)], offset]), rng)
+        again, t = np.split(np.asarray(targets, dtype=np.float64), [len(at)])
+        X_test, t_test = X[most:], t[most:]
         rows = []
 
         def scores(process: Process) -> Array:
             mean, variance = process.latent_at(X_test)
-            each = *_scores(likelihood, t_test, mean + self.offset, variance), WIDE * np.sqrt(variance)
+            each = *_scores(likelihood, t_test, mean + offset[most:], variance), WIDE * np.sqrt(variance)
             if not np.all(np.isfinite(each[1])):
                 raise UndefinedQuantityError("the targets have no mean, as with df <= 1, and so no distance from it.")
             return np.array(each)
 
         for size in self.sizes:
-            cases = np.concatenate([part.X, new[:size]]), np.concatenate([part.problem.t, t[:size]])
+            pairs = (part.X, X), (part.problem.t, t), (self.offset, offset)
+            all_X, all_t, offsets = (np.concatenate([old, new[:size]]) for old, new in pairs)
             known = size == 0 and self.strategy is None  # then it is the fit as it is
-            rows.append(scores(part if known else self._fitted(part, *cases, rng)).mean(axis=1).tolist())
+            fitted = part if known else self._fitted(part, all_X, all_t, offsets, rng)
+            rows.append(scores(fitted).mean(axis=1).tolist())
         if not len(at):
             return [*rows, *np.zeros((2, 3)).tolist()]
-        other = self._solved(part, at, again)
+        other = self._solved(part, at, again, self.offset[: len(at)])
         each = scores(other)
         rows.append([*(_leave_one_out(other)[0] - each[:2].mean(axis=1)).tolist(), 0.0])
         return [*rows, (each.var(axis=1) / self.test).tolist()]
 
-    def _inputs(self, X: Array, count: int, rng: np.random.Generator) -> Array:
-        """Return inputs of further cases."""
-        if self.pool is not None:
-            return self.pool[rng.choice(len(self.pool), count, replace=len(self.pool) < count)]
+    def _inputs(self, X: Array, count: int, rng: np.random.Generator) -> tuple[Array, Array]:
+        """Return inputs of further cases, and their offsets."""
+        if self.pool is not None and self.of_pool is not None:
+            chosen = rng.choice(len(self.pool), count, replace=len(self.pool) < count)
+            return self.pool[chosen], self.of_pool[chosen]
         n, d = X.shape
         spread = X.std(axis=0)
         spread[[np.unique(column).size <= FEW_VALUES for column in X.T]] = 0.0
         width = n ** (-1.0 / (d + 4.0))  # Scott's rule
-        drawn = X[rng.integers(n, size=count)]
+        rows = rng.integers(n, size=count)
+        drawn = X[rows]
         moved = X.mean(axis=0) + (drawn - X.mean(axis=0)) / np.sqrt(1.0 + width**2)  # so that variances stay
         moved += width / np.sqrt(1.0 + width**2) * spread * rng.standard_normal(drawn.shape)
-        return np.where(spread > 0, moved, drawn)
+        return np.where(spread > 0, moved, drawn), self.offset[rows]
 
-    def _fitted(self, part: Part, X: Array, t: Array, rng: np.random.Generator) -> Process:
+    def _fitted(self, part: Part, X: Array, t: Array, offset: Array, rng: np.random.Generator) -> Process:
         if self.strategy is None:
-            return self._solved(part, X, t)
+            return self._solved(part, X, t, offset)
         quiet, solver = Control(progress=False), part.method
-        given = X, t, self._likelihood(part, len(t)), part.kernel, solver, replace(quiet, throw=True)
+        given = X, t, _likelihood(part, offset), part.kernel, solver, replace(quiet, throw=True)
         how: dict[str, Any] = {"control": quiet, "draws": 1, "chains": 1, "rng": rng, "progress": False}
         with one_thread_if_small(len(t)):
             return tune(Target(*given, **self.chosen), self.strategy, solver, **how).posterior
 
-    def _solved(self, part: Part, X: Array, t: Array) -> Process:
+    def _solved(self, part: Part, X: Array, t: Array, offset: Array) -> Process:
         solver, control = part.method, Control(throw=True, progress=False)
-        likelihood = self._likelihood(part, len(t))
+        likelihood = _likelihood(part, offset)
         with one_thread_if_small(len(t)):
             problem = assemble_as(part.problem, part.kernel, X, t, likelihood, solver=solver, control=control)
             return make_process(part.kernel, X, problem, solver.solve(problem, control), solver)
 
-    def _likelihood(self, part: Part, n: int) -> Likelihood:
-        return by_case(part.problem.likelihood.of_one_case, np.full(n, self.offset) if self.offset else None)
+
+def _likelihood(part: Part, offset: Array) -> Likelihood:
+    return by_case(part.problem.likelihood.of_one_case, offset if offset.any() else None)
+
+
+def _offsets(given: ArrayLike | None, known: Array, count: int) -> Array:
+    """Return the offsets ``(m,)`` of so many cases, by those of the fit."""
+    if given is not None:
+        return np.asarray(as_offset(given, None, count))
+    if np.any(known != known[0]):
+        raise ValueError("the cases of the fit have offsets of their own. Give those of X: offset, a number for each.")
+    return np.full(count, known[0])
 
 
 def _scores(likelihood: Likelihood, t: Array, mean: Array, variance: Array) -> tuple[Array, Array]:

@@ -123,3 +123,15 @@ def test_what_does_not_go_together_is_refused():
     idata = bgp.fit(X, y, KERNEL, likelihood, draws=2, chains=1, **options)
     with pytest.raises(ValueError, match="priors must map names"):
         bgp.diagnostics.influence(idata, priors=3)
+
+
+def test_odds_are_those_against_the_label_whatever_its_weight():
+    X = np.linspace(-2.0, 2.0, 30)[:, None]
+    y = (X[:, 0] > 0).astype(int)
+    y[3] = 1
+    idata = bgp.fit(X, y, bgp.kernels.Gaussian(1.0, 4.0), weights=1.0 + 2.0 * (np.arange(30) == 3), draws=10)
+    others = bgp.diagnostics.predicted(idata).probability[3]
+    found = bgp.diagnostics.influence(idata)
+    assert found.odds[3] == pytest.approx(others[0] / others[1], rel=1e-10)
+    assert "30 cases, the strangest first" in repr(found)
+    assert len(repr(found).splitlines()) < 15

@@ -138,3 +138,15 @@ def test_distances_do_not_know_the_unit_of_a_quantity(fitted):
             assert found.table.loc[unit, component] == pytest.approx(found.table.loc["1", component], rel=1e-9)
         ratio = found.moments.loc[unit, "sd"] / found.moments.loc["1", "sd"]
         np.testing.assert_allclose(ratio, float(unit), rtol=1e-9)
+
+
+def test_a_matrix_that_is_nearly_singular_moves_no_further_than_its_neighbours():
+    X = np.linspace(-2.0, 2.0, 60)[:, None]  # symmetric, so that rounding decides which case comes first
+    y = np.sin(2.0 * X[:, 0]) > 0
+    found = [
+        sensitivity(bgp.fit(X, y, bgp.kernels.Gaussian(length, 2.0), draws=10, random_seed=1), X_new=[[-1.0], [1.0]])
+        for length in (0.48, 0.49, 0.5, 0.51)
+    ]
+    for name in ("mean_f", "f_new[0]", "f_new[1]"):
+        prior = [each.table.loc[name, "prior"] for each in found]
+        assert max(prior) < 1.5 * min(prior)

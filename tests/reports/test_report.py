@@ -315,3 +315,15 @@ def test_what_the_priors_said_stands_beside_the_data(tmp_path):
         assert "Before the data" not in page_of(idata, tmp_path)[0]
         html, _ = page_of(bgp.prior_predictive(idata, draws=200, random_seed=1), tmp_path)
         assert row in html
+
+
+def test_new_counts_of_a_group_that_was_not_seen_are_scored(tmp_path):
+    rng, k = np.random.default_rng(1), bgp.kernels
+    table = pd.DataFrame({"x": rng.normal(size=30), "g": rng.choice(["a", "b"], 30)})
+    kernel = k.Gaussian(columns="x") + k.Categorical(0.5, columns="g")
+    new, counts = pd.DataFrame({"x": [0.0, 1.0], "g": ["a", "new"]}), [1, 2]
+    idata = bgp.predict(bgp.fit(table, rng.poisson(1, 30), kernel, bgp.Poisson(), draws=20), new)
+    expected = bgp.diagnostics.log_predictive_density(idata, new, counts)
+    np.testing.assert_allclose(bgp.diagnostics.predicted(idata, counts).log_density, expected)
+    bgp.report(idata, tmp_path / "page.html", y_test=counts)
+    assert f"{expected.mean():.4f}" in (tmp_path / "page.html").read_text()

@@ -191,3 +191,13 @@ def test_a_replica_in_a_file_without_some_of_its_ranks_is_damage(tmp_path):
     path.write_text(path.read_text().splitlines()[0] + '\n[0, {"f": 3}]\n')
     with pytest.raises(ValueError, match="replicas without some of their ranks"):
         bgp.calibrate(X, KERNEL, replicas=2, draws=9, path=path)
+
+
+def test_few_data_sets_decide_nothing_and_the_first_error_is_told():
+    few = bgp.calibrate(X, KERNEL, bgp.Probit(), replicas=4, random_seed=1, progress=False)
+    assert not few.passed
+    assert few.verdict.startswith("undecided: 4 data sets are too few")
+    with pytest.raises(bgp.ConvergenceError, match=r"none of 2 .*The first: tilted marginals need .*White"):
+        bgp.calibrate(
+            np.linspace(0.0, 1.0, 60)[:, None], KERNEL, bgp.Probit(), marginals="tilted", replicas=2, progress=False
+        )

@@ -167,7 +167,6 @@ def test_wrong_arguments_are_named(fitted, given, message):
 @pytest.mark.parametrize(
     "facts",
     [
-        {"offset": np.linspace(0.0, 1.0, 30)},
         {"weights": np.ones(30)},
         {"likelihood": Gaussian(np.linspace(0.1, 1.0, 30))},
         {"likelihood": bgp.Binomial(5), "offset": np.ones(30)},
@@ -177,6 +176,25 @@ def test_cases_with_facts_of_their_own_have_none(facts):
     idata = bgp.fit(X, Y.astype(int), KERNEL, draws=10, random_seed=1, **facts)
     with pytest.raises(bgp.UndefinedQuantityError, match="a plan is for cases"):
         bgp.plan(idata, 5)
+
+
+def test_cases_with_exposures_are_planned_for_with_theirs():
+    counts = np.random.default_rng(2).poisson(np.exp(0.3 * X[:, 0]) * 100.0)
+    kernel = bgp.kernels.Gaussian(0.7, 0.1)
+    few, many = (
+        bgp.fit(X, counts if size > 0 else counts // 100, kernel, bgp.Poisson(), draws=10, random_seed=1, offset=offset)
+        for size, offset in ((0, np.linspace(0.0, 0.1, 30)), (1, np.log(100.0) + np.linspace(0.0, 0.1, 30)))
+    )
+    widths = [bgp.plan(fit, 20, **OPTIONS).table["mean"][20, "width"] for fit in (few, many)]
+    assert widths[1] < 0.5 * widths[0]  # what many counts say of a rate, further cases say, too
+    as_many = bgp.plan(few, 20, X=X, offset=np.full(30, np.log(100.0)), **OPTIONS).table["mean"][20, "width"]
+    assert as_many < 0.7 * widths[0]
+    with pytest.raises(ValueError, match="offsets of their own"):
+        bgp.plan(few, 20, X=X, **OPTIONS)
+    with pytest.raises(ValueError, match="there is no X"):
+        bgp.plan(few, 20, offset=np.zeros(30), **OPTIONS)
+    with pytest.raises(ValueError, match=r"offset.*30"):
+        bgp.plan(few, 20, X=X, offset=np.zeros(3), **OPTIONS)
 
 
 def test_targets_without_a_mean_have_no_error():
