@@ -88,17 +88,23 @@ def test_what_cannot_be_told_is_refused_or_left_out():
         bgp.diagnostics.influence(counts, np.zeros((2, 3)))
 
 
-def test_a_step_that_goes_too_far_is_said():
+def test_cases_that_move_much_are_followed_to_the_summit_without_them():
     y = np.sin(2.0 * X[:, 0]) + 0.2 * np.random.default_rng(1).normal(size=30)
     y[0] += 6.0
     kernel, likelihood = bgp.kernels.Gaussian(), bgp.likelihoods.Gaussian(0.1)
     options = {
         "hyper": bgp.hyper.Evidence(starts=1),
         "priors": bgp.priors.suggest(X, kernel, likelihood, between=(-2, 2)),
+        "progress": False,
     }
-    idata = bgp.fit(X, y, kernel, likelihood, draws=2, chains=1, progress=False, **options)
-    with pytest.warns(UserWarning, match="without case 0 a hyperparameter moves by a factor of"):
-        bgp.diagnostics.influence(idata, X_NEW)
+    idata = bgp.fit(X, y, kernel, likelihood, draws=2, chains=1, **options)
+    found = bgp.diagnostics.influence(idata, X_NEW)
+    whole, refit = bgp.posterior(idata), without(0, kernel, likelihood, y, "tap", **options)
+    moved = [np.log(refit.kernel.params[n] / whole.kernel.params[n]) for n in ("lengthscale", "variance")]
+    moved.append(np.log(refit.problem.likelihood.noise_variance / whole.problem.likelihood.noise_variance))
+    assert np.abs(moved).max() > 1.0  # farther than a step knows
+    np.testing.assert_allclose(found.hyperparameters[0], moved, atol=0.05)
+    np.testing.assert_allclose(found.latent_mean[0], refit.latent_mean(X_NEW) - whole.latent_mean(X_NEW), atol=0.02)
 
 
 def test_steps_stay_sane_where_a_case_holds_what_is_known_of_a_parameter():
