@@ -48,7 +48,10 @@ FAR = 0.5
 KEPT = 0.5
 """Share of the curvature that must be left without a case, in each direction, for a step of its own."""
 FOLLOWED = 10
-"""Cases that move hyperparameters the most, from whose step on the summit without them is looked for."""
+"""Cases at most, of those that move hyperparameters the most, from whose step on the summit without them is looked for:
+..."""
+NEAR = 0.05
+"""... steps longer than that, in the logarithm."""
 SHOWN = 10
 """Cases in a printed table."""
 INSIDE = 1e-3
@@ -294,7 +297,8 @@ def _hyperparameters(part: Part, X: Array, **chosen: Any) -> _Moves | None:
         change = np.array(new[1 : p + 1]) - np.array(new[p + 1 : 2 * p + 1])
         latent = np.asarray(new[0] + np.einsum("np,pknm->knm", moved, change) / (2.0 * DIFFERENCE))
     followed = np.zeros(problem.n, dtype=bool)
-    for i in np.argsort(-np.abs(moved).max(axis=1))[:FOLLOWED]:
+    size = np.abs(moved).max(axis=1)
+    for i in np.argsort(-size)[: min(FOLLOWED, np.count_nonzero(size > NEAR))]:
         others = np.delete(np.arange(problem.n), i)
         cases = part.X[others], problem.t[others], problem.likelihood.of_cases(others)
         apart = Target(*cases, *model, **chosen)
