@@ -48,6 +48,7 @@ def test_the_table_has_the_score_and_says_which_model_is_found_by_it(found):
     assert f"Found: {by_loo.found}, by the highest score, the leave-one-out elpd." in repr(by_loo)
 
 
+@pytest.mark.filterwarnings("ignore:the models have different links")
 def test_an_average_of_them_is_a_fit(found):
     both = found.combine(random_seed=1)
     best = max(float(idata["fit"]["loo_i"].sum()) for idata in found.fits.values())
