@@ -85,14 +85,14 @@ class Predicted:
         return found
 
     def to_frame(self) -> pd.DataFrame:
-        """Return a row for each case: target, and probability of each class, or mean and sd of latent plus offset."""
+        """Return a row for each case: target, and probability of each class, or mean and sd of f + offset."""
         if self.probability is not None:
             table = pd.DataFrame(self.probability, columns=list(self.classes))
             table.insert(0, "target", np.asarray(self.classes)[self.targets], allow_duplicates=True)
             return table
         mean = sum(one.weight * one.mean for one in self.settings)
         variance = sum(one.weight * (one.variance + (one.mean - mean) ** 2) for one in self.settings)
-        return pd.DataFrame({"target": self.targets, "latent_mean": mean, "latent_sd": np.sqrt(variance)})
+        return pd.DataFrame({"target": self.targets, "predictor_mean": mean, "predictor_sd": np.sqrt(variance)})
 
     def __repr__(self) -> str:
         return as_text(f"{len(self.targets)} cases: {self.description}.", self.to_frame())

@@ -165,8 +165,8 @@ def test_a_console_shows_the_first_and_the_last_cases():
         if kind == "counts":
             loo = bgp.posterior(made(kind)).loo
             offset = made(kind)["constant_data"]["offset"].values
-            np.testing.assert_allclose(table["latent_mean"], loo.mean + offset)
-            np.testing.assert_allclose(table["latent_sd"], np.sqrt(loo.variance))
+            np.testing.assert_allclose(table["predictor_mean"], loo.mean + offset)
+            np.testing.assert_allclose(table["predictor_sd"], np.sqrt(loo.variance))
         else:
             assert list(table["target"]) == [found.classes[code] for code in found.targets]
             np.testing.assert_array_equal(table[found.classes[1]], found.probability[:, 1])
