@@ -147,7 +147,7 @@ def fit(
         inputs like ``X``; or an `Inducing` with options. The part of a prior variance that they do not explain counts
         as independent noise. Time grows as n M^2, memory as n M. A search for hyperparameters uses fewer of them, and
         beyond 20,000 cases a part of the cases. With "tap", "naive", "laplace" and, for real targets, "exact".
-    offset : (n,) array_like, optional
+    offset : float or (n,) array_like, optional
         Added to the latent value in the likelihood, p(y | f + offset), such as the log of an exposure. Results named
         ``f`` and ``latent`` do not include it. `predict` needs that of new cases.
     weights : (n,) array_like, optional
@@ -360,7 +360,7 @@ def predict(
         of a case, or the integral of its density, missed one before it was made one, at most: ``largest_sum_error``.
     random_seed : int, numpy.random.Generator or None
         Source of the draws.
-    offset : (m,) array_like, optional
+    offset : float or (m,) array_like, optional
         Offsets of the new cases, such as the log of their exposures; required if the fit has offsets.
     trials : int or (m,) array_like, optional
         Trials of the new cases, under `likelihoods.Binomial`.

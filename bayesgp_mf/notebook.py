@@ -1,13 +1,30 @@
-"""What a notebook shows of an object: a title and a small table, as HTML that asks nothing of the network."""
+"""What is shown of an object: a title and a small table, as text or, in a notebook, as HTML without the network."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from html import escape
+from typing import Any
 
 NAME = "text-align:left;vertical-align:top;padding-right:1em;font-weight:normal;opacity:0.7"
 LONGEST = 400
 """Letters of a cell, beyond which it is cut."""
+ROWS = 12
+"""Of a table in a console; of a longer one the first and the last are shown."""
+
+
+def as_text(title: str, table: Any) -> str:
+    """Return a title and a data frame, numbers with four digits.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> print(as_text("One case.", pd.DataFrame({"p": [0.12345]})))
+    One case.
+            p
+    0  0.1235
+    """
+    return f"{title}\n{table.to_string(max_rows=ROWS, float_format='{:.4g}'.format)}"
 
 
 def as_html(title: str, rows: Iterable[tuple[str, object]], figure: str = "") -> str:

@@ -315,6 +315,8 @@ def test_what_is_missing_or_not_wanted_of_new_cases_is_said():
         bgp.predict(with_offset, NEW)
     with pytest.raises(ValueError, match=r"offset must have shape \(3,\), a number for each row of X_new"):
         bgp.predict(with_offset, NEW, offset=OFFSET)
+    one, each = (bgp.predict(with_offset, NEW, offset=b, random_seed=1)["predictions"] for b in (0.5, [0.5] * 3))
+    assert one.equals(each)
     with pytest.raises(ValueError, match="this fit has no offset"):
         bgp.predict(plain, NEW, offset=NEW_OFFSET)
     with pytest.raises(ValueError, match=r"likelihoods\.Binomial"):

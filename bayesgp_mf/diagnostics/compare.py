@@ -20,6 +20,8 @@ from bayesgp_mf.inference.solution import Evidence
 
 SAME_KIND = {"ep": "exact"}
 """Evidences that estimate one number, and so can be held against each other."""
+SURE = 2.0
+"""Standard errors by which an elpd is higher for leave-one-out to prefer a model."""
 _WORDS = {
     "ep": "TAP's",
     "exact": "exact",
@@ -249,7 +251,10 @@ def _sentence(table: pd.DataFrame) -> str:
 def _by_loo(table: pd.DataFrame) -> str:
     first, second = table.index[0], table.iloc[1]
     ahead, error = -second["elpd_difference"], second["dse"]
-    return f"Leave-one-out prefers {first}, by {ahead:.2g} nats with a standard error of {error:.2g}."
+    by = f"{ahead:.2g} nats with a standard error of {error:.2g}"
+    if ahead < SURE * error:
+        return f"Leave-one-out has no clear preference: {first} is ahead of {table.index[1]} by {by}."
+    return f"Leave-one-out prefers {first}, by {by}."
 
 
 def _by_both(table: pd.DataFrame) -> str:
@@ -262,6 +267,8 @@ def _by_both(table: pd.DataFrame) -> str:
         second = table.iloc[1]
         if factor == 0.0 and second["elpd_difference"] == 0.0:
             return f"Neither the evidence nor leave-one-out tells {best} and {table.index[1]} apart: they are equal."
+        if -second["elpd_difference"] < SURE * second["dse"]:
+            return f"The evidence of {best} is the highest, by {factor:.2g} nats.{unsure} {_by_loo(table)}"
         return (
             f"Both the evidence and leave-one-out prefer {best}, by {factor:.2g} nats and by "
             f"{-second['elpd_difference']:.2g}, with a standard error of {second['dse']:.2g}.{unsure}"
@@ -274,7 +281,7 @@ def _by_both(table: pd.DataFrame) -> str:
             f"The evidence does not tell {best} and {first} apart: they differ by {of_first:.2g} ± {left:.2g} nats. "
             f"{_by_loo(table)}"
         )
-    within = "less" if -off["elpd_difference"] <= 2.0 * off["dse"] else "more"
+    within = "less" if -off["elpd_difference"] < SURE * off["dse"] else "more"
     known = "" if np.isnan(left) else f" ± {left:.2g}"
     return (
         f"They disagree: the evidence prefers {best} to {first} by {of_first:.2g}{known} nats, and leave-one-out "

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 import numpy as np
+import pandas as pd
 import xarray as xr
 from numpy.typing import NDArray
 
@@ -16,13 +17,14 @@ from bayesgp_mf.container.read import fit_group, has_random_kernels
 from bayesgp_mf.container.stored import not_stored
 from bayesgp_mf.diagnostics.curves import weighted_quantiles
 from bayesgp_mf.kernels import from_dict, leaves
+from bayesgp_mf.notebook import as_text
 from bayesgp_mf.types import Array
 
 LEVELS = (0.05, 0.25, 0.5, 0.75, 0.95)
 
 
 class Hyperparameters(NamedTuple):
-    """Hyperparameters, an entry of a vector each.
+    """Hyperparameters, an entry of a vector each; it prints the table that `to_frame` returns.
 
     Attributes
     ----------
@@ -50,6 +52,20 @@ class Hyperparameters(NamedTuple):
     kind: str
     tuned: NDArray[np.bool_]
     bound: Array
+
+    def to_frame(self) -> pd.DataFrame:
+        """Return a row for each: quantiles, or the ``value`` if there is one; those of priors; ``tuned``, ``bound``."""
+        columns: dict[str, Any] = {f"{level:.0%}": self.quantiles[k] for k, level in enumerate(LEVELS)}
+        if self.kind == "chosen":
+            columns = {"value": self.quantiles[0]}
+        if not np.all(np.isnan(self.prior)):
+            columns |= {f"prior {level:.0%}": self.prior[k] for k, level in enumerate(LEVELS)}
+        return pd.DataFrame(columns | {"tuned": self.tuned, "bound": self.bound.astype(int)}, index=list(self.names))
+
+    def __repr__(self) -> str:
+        chosen = "as they were chosen" if np.any(self.tuned) else "as they were given"
+        how = chosen if self.kind == "chosen" else f"by {len(self.weights)} {self.kind}"
+        return as_text(f"Hyperparameters {how}:", self.to_frame())
 
 
 def hyperparameters(idata: Container) -> Hyperparameters:

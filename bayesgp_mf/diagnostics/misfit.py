@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 from scipy.special import betaln, gammaln, xlog1py, xlogy
 
@@ -15,6 +16,7 @@ from bayesgp_mf.errors import UndefinedQuantityError
 from bayesgp_mf.inference.solver import Solver
 from bayesgp_mf.likelihoods import Likelihood
 from bayesgp_mf.likelihoods.counts import log_choose
+from bayesgp_mf.notebook import as_text
 from bayesgp_mf.types import Array
 
 INTERVAL = 0.9
@@ -67,6 +69,13 @@ class Misfit(NamedTuple):
             f"The model misfits: {', and '.join(found)}, each case predicted from the others. That is of the model, "
             "and not of the approximation to it: choose hyperparameters by hyper=, or another kernel or likelihood."
         )
+
+    def to_frame(self) -> pd.DataFrame:
+        """Return a row with the numbers; NaN where there is none."""
+        return pd.DataFrame([self], columns=self._fields, index=["model"]).astype(float).astype({"cases": int})
+
+    def __repr__(self) -> str:
+        return as_text(self.sentence or "Nothing is seen against the model.", self.to_frame())
 
 
 def misfit(

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
+import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import logsumexp
 
@@ -21,6 +22,7 @@ from bayesgp_mf.inputs.frames import as_pandas
 from bayesgp_mf.inputs.labels import encode_labels, encode_targets
 from bayesgp_mf.inputs.tables import check_all_same_cases, facts_of_new_cases
 from bayesgp_mf.likelihoods import Likelihood
+from bayesgp_mf.notebook import as_text
 from bayesgp_mf.processes.process import Process, with_new_cases
 from bayesgp_mf.types import Array
 
@@ -36,7 +38,7 @@ class _Setting(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Predicted:
-    """Predictions for cases, and what came.
+    """Predictions for cases, and what came; it prints the table that `to_frame` returns.
 
     Attributes
     ----------
@@ -88,6 +90,19 @@ class Predicted:
                 )
             found += weight * each
         return found
+
+    def to_frame(self) -> pd.DataFrame:
+        """Return a row for each case: target, and probability of each class, or mean and sd of f + offset."""
+        if self.probability is not None:
+            table = pd.DataFrame(self.probability, columns=list(self.classes))
+            table.insert(0, "target", np.asarray(self.classes)[self.targets], allow_duplicates=True)
+            return table
+        mean = sum(one.weight * one.mean for one in self.settings)
+        variance = sum(one.weight * (one.variance + (one.mean - mean) ** 2) for one in self.settings)
+        return pd.DataFrame({"target": self.targets, "predictor_mean": mean, "predictor_sd": np.sqrt(variance)})
+
+    def __repr__(self) -> str:
+        return as_text(f"{len(self.targets)} cases: {self.description}.", self.to_frame())
 
 
 def predicted(

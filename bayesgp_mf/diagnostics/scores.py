@@ -237,7 +237,8 @@ class ClassScores(NamedTuple):
     log_score : float
         Mean log probability of the labels, in nats; higher is better.
     brier_score : float
-        Mean over cases of the summed squared differences between probabilities and what came; lower is better.
+        Mean over cases of the squared differences between probabilities and what came, summed over classes; of two
+        classes the half, the mean squared error of the second's probability, as in scikit-learn. Lower is better.
     """
 
     cases: int
@@ -290,7 +291,8 @@ def class_scores(labels: ArrayLike, probabilities: ArrayLike, class_names: Seque
         log_score = float(np.mean(np.log(own)))
     came = np.arange(p.shape[1]) == codes[:, None]
     errors = int(np.count_nonzero(own < p.max(axis=1)))
-    return ClassScores(codes.size, errors, log_score, float(np.mean(np.sum((p - came) ** 2, axis=1))))
+    summed = float(np.mean(np.sum((p - came) ** 2, axis=1)))
+    return ClassScores(codes.size, errors, log_score, summed / 2.0 if names.size == 2 else summed)
 
 
 class RocCurve(NamedTuple):

@@ -352,16 +352,20 @@ def facts_of_new_cases(X_new: Any, m: int, offset: Any, trials: Any) -> dict[str
     check_all_same_cases(X_new=X_new, offset=offset, trials=trials)
     found: dict[str, Any] = {} if offset is None else {"offset": as_offset(offset, X_new, m, "X_new")}
     if trials is not None:
-        each = np.full(m, trials) if np.ndim(trials) == 0 else trials
-        found["trials"] = _of_cases("trials", each, X_new, m, "X_new")[0]
+        found["trials"] = _of_cases("trials", trials, X_new, m, "X_new")[0]
     return found
 
 
 def _of_cases(name: str, given: Any, X: Any, n: int, rows: str) -> tuple[Array, Callable[[tuple[int, ...]], str]]:
-    """Return numbers ``(n,)`` of the cases of X, and what says where one of them stands."""
+    """Return numbers ``(n,)`` of the cases of X, and what says where one of them stands.
+
+    One offset, or one number of trials, is that of all cases.
+    """
     X, given = as_pandas(rows, X), as_pandas(name, given)
     check_same_cases(X, given, rows, name)
     values = as_numbers(name, given, copy=True)  # a container keeps them
+    if values.ndim == 0 and name in ("offset", "trials"):
+        return np.full(n, values), partial(place, X)
     if values.shape != (n,):
         hint = f" Pass np.full({n}, {name}) for the same in all cases." if values.ndim == 0 else ""
         raise ValueError(f"{name} must have shape ({n},), a number for each row of {rows}, got {values.shape}.{hint}")

@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike
 
 from bayesgp_mf.arguments import check_flags, check_integers
 from bayesgp_mf.container.checks import checksum
-from bayesgp_mf.container.groups import Container, copied, get_group, group_or_empty, make_container
+from bayesgp_mf.container.groups import Container, copied, get_group, group_names, group_or_empty, make_container
 from bayesgp_mf.container.layout import SAMPLE_DIMS, common_attrs
 from bayesgp_mf.container.read import fit_group, from_container
 from bayesgp_mf.container.stored import describe_priors
@@ -75,8 +75,9 @@ def validate(
     idata : InferenceData or DataTree
         What `fit` or `predict` returned, or the same loaded from a file. It is not changed.
     X_new : (m, d) array_like, optional
-        New inputs, whose probabilities are compared. Without them those of the predictions in ``idata``, if any: new
-        cases with offsets or trials are for `predict`.
+        New inputs, whose probabilities of labels, levels or classes are compared; of counts and measurements nothing is
+        compared there. Without them those of the predictions in ``idata``, if any: new cases with offsets or trials are
+        for `predict`.
     draws, tune, chains : int
         Draws of each chain that are kept, those before them, and chains.
     target_accept : float
@@ -157,6 +158,8 @@ def validate(
     r_hat, effective = _convergence(get_group(reference, "posterior"))
     diverging = float(get_group(reference, "sample_stats")["diverging"].mean())
     note = "Hyperparameters were sampled too." if joint.p else "Hyperparameters are those of the fit."
+    if X_new is not None and "predictions" not in group_names(reference):
+        note += " New cases are not compared: their targets have no probabilities."
     return Validation(reference, agreement(idata, reference), r_hat, effective, diverging, note)
 
 
@@ -180,7 +183,7 @@ class Validation:
     diverging : float
         The share of trajectories that diverged.
     note : str
-        What became of the hyperparameters.
+        What became of the hyperparameters, and of new cases that are not compared.
     """
 
     reference: Container = field(repr=False)
@@ -193,22 +196,40 @@ class Validation:
     @property
     def trusted(self) -> bool:
         """Whether chains are as one and long enough, so that a fit can be measured by them."""
-        converged = self.r_hat <= LARGEST_R_HAT and self.effective >= FEWEST_EFFECTIVE
-        return converged and self.diverging <= MOST_DIVERGING
+        return not self._failed
+
+    @property
+    def _draws(self) -> tuple[int, int]:
+        """Chains, and draws of all."""
+        sizes = get_group(self.reference, "posterior").sizes
+        return sizes["chain"], sizes["chain"] * sizes["draw"]
+
+    @property
+    def _failed(self) -> dict[str, str]:
+        """Each limit that does not hold, and what to take for it."""
+        (chains, draws), more = self._draws, "more draws or tune"
+        found = dict[str, str]()
+        if chains == 1:
+            found["one chain has no r-hat"] = "two or more chains"
+        elif not self.r_hat <= LARGEST_R_HAT:
+            found[f"r-hat {self.r_hat:.4g} is above {LARGEST_R_HAT:g}"] = more
+        if not self.effective >= FEWEST_EFFECTIVE:
+            found[f"{self.effective:.0f} effective of {draws} draws are fewer than {FEWEST_EFFECTIVE:g}"] = more
+        if self.diverging > MOST_DIVERGING:
+            share = f"{100.0 * self.diverging:.2g} % of trajectories diverged, more than {100.0 * MOST_DIVERGING:g} %"
+            found[share] = "a target_accept nearer to 1"
+        return found
 
     @property
     def verdict(self) -> str:
         """Whether fit and reference agree, or why that cannot be told, in a sentence or two."""
-        draws = get_group(self.reference, "posterior").sizes
+        if failed := self._failed:
+            advice = ", and ".join(dict.fromkeys(failed.values()))
+            return f"undecided: the reference is not to be trusted, {', and '.join(failed)}. Take {advice}. {self.note}"
         found = (
-            f"r-hat {self.r_hat:.3f}, {self.effective:.0f} effective of {draws['chain'] * draws['draw']} draws, "
+            f"r-hat {self.r_hat:.3f}, {self.effective:.0f} effective of {self._draws[1]} draws, "
             f"{100.0 * self.diverging:.2g} % of trajectories diverged"
         )
-        if not self.trusted:
-            return (
-                f"undecided: the reference is not to be trusted ({found}). Take more draws or tune, two or more "
-                f"chains, or a target_accept nearer to 1. {self.note}"
-            )
         return f"{self.agreement} The reference: {found}. {self.note}"
 
     def __repr__(self) -> str:

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from bayesgp_mf.container.groups import Container, get_group
+from bayesgp_mf.container.layout import MODELS
 from bayesgp_mf.container.quality import Quality
 from bayesgp_mf.diagnostics.agreement import Compared, agreement
 from bayesgp_mf.diagnostics.fitted import Fitted
@@ -210,12 +211,13 @@ def glance(about: Fitted) -> Table:
     """Return what the page is about, in a few rows."""
     fit = about.fit
     hyper = str(fit.attrs.get("hyper", "none"))
+    given = "those of the combined models" if MODELS in fit.attrs else "as they were given"
     rows = [
         ("Cases", f"{about.n}"),
         ("Inputs", f"{len(about.names)}"),
         ("Target", _in_words(about)),
         ("Method", str(fit.attrs["method"])),
-        ("Hyperparameters", "as they were given" if hyper == "none" else f"hyper={hyper!r}"),
+        ("Hyperparameters", given if hyper == "none" else f"hyper={hyper!r}"),
     ]
     if "inducing_input" in fit:
         rows.append(("Inducing cases", f"{len(fit['inducing_input'])}"))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -17,6 +17,7 @@ from bayesgp_mf.container.read import fit_group, from_container
 from bayesgp_mf.container.stored import names_of, not_stored
 from bayesgp_mf.container.write import to_container
 from bayesgp_mf.diagnostics.compare import SAME_KIND, compare
+from bayesgp_mf.errors import warn
 from bayesgp_mf.fitting import Seed
 from bayesgp_mf.inputs.groups import reads
 from bayesgp_mf.processes.process import Ensemble, Part, Process, Tuned
@@ -24,6 +25,8 @@ from bayesgp_mf.types import Array
 
 LEAST = 1e-6
 """Models of less weight are left out."""
+LINK = {"Poisson": "log", "NegativeBinomial": "log", "Gaussian": "identity", "StudentT": "identity"}
+"""Of likelihoods that share one; each other one has its own, and latent values in units of its own."""
 
 
 def combine(
@@ -46,8 +49,8 @@ def combine(
     -------
     InferenceData or DataTree
         As of `fit` with an average over hyperparameters, with a node for each model, or several where a model is an
-        average itself. `predict`, `loo` and `report` take it. The attribute ``models`` of the group ``fit`` has their
-        names.
+        average itself. `predict`, `loo` and `report` take it. The attribute ``models`` of the group ``fit`` is JSON
+        with their ``names``, ``member``, the model of each node, and ``each``, its kernel, likelihood and method.
 
     Raises
     ------
@@ -56,8 +59,16 @@ def combine(
         likelihood or its method, or weights are wrong; or if the weights are by evidence, and the evidences cannot be
         compared.
 
+    Warns
+    -----
+    UserWarning
+        If likelihoods have different links, such as probit and logit.
+
     Notes
     -----
+    Probabilities and targets are averaged whatever the links are. Latent values ``f`` are drawn from each model in its
+    own units: under different links do not average them.
+
     A case that is left out changes weights by evidence, and not stacked ones.
 
     References
@@ -84,6 +95,7 @@ def combine(
     kept = {name: idata for k, (name, idata) in enumerate(fits.items()) if shares[k] >= LEAST}
     read = {name: from_container(idata) for name, idata in fits.items()}
     X, found = _inputs(read), [read[name] for name in kept]
+    _warn_of_links(read[name] for name in kept)
     shares = shares[shares >= LEAST] / shares[shares >= LEAST].sum()
     parts = tuple(replace(part, X=X) for process in found for part in process.parts)
     each = np.concatenate([share * process.weights for share, process in zip(shares, found, strict=True)])
@@ -169,6 +181,16 @@ def _inputs(found: Mapping[str, Process]) -> Array:
 def _known(part: Part) -> NDArray[np.bool_]:
     """Tell which columns of inputs hold what a user gave."""
     return np.array([reads(part.kernel, j) or bool(column.any()) for j, column in enumerate(part.X.T)], dtype=bool)
+
+
+def _warn_of_links(found: Iterable[Process]) -> None:
+    """Warn if latent values of the models are in different units."""
+    names = dict.fromkeys(type(process.problem.likelihood.of_one_case).__name__ for process in found)
+    if len({LINK.get(name, name) for name in names}) > 1:
+        warn(
+            f"the models have different links ({', '.join(names)}), and their latent values f different units. "
+            "Probabilities and targets are averaged all the same; to average f, combine models with one link."
+        )
 
 
 def _other(name: str, what: str, first: str) -> str:

@@ -71,27 +71,33 @@ class Exploration:
     fits : dict of str to container
         By name of the model.
     table : pandas.DataFrame
-        What `compare` says of each, the highest elpd first, with ``parameters``, how many were tuned; ``verdict``, on
-        the approximation; ``seconds``; and ``warning``, the first one of the fit.
+        What `compare` says of each, the highest elpd first, with ``parameters``, how many were tuned; ``score``, by
+        which one is ``found``; ``verdict``, on the approximation; ``seconds``; and ``warning``, the first of the fit.
     failed : dict of str to str
         Why some models have no fit.
     found : str
-        The name of the model with the best score.
+        The name of the model with the highest score, which need not have the highest elpd.
+    by : {"evidence", "loo"}
+        What the score is: the corrected log evidence less a penalty for each hyperparameter, or the elpd. It is the
+        elpd, whatever was asked for, where evidences are of several kinds or models are averages.
     """
 
     fits: dict[str, Container]
     table: pd.DataFrame
     failed: dict[str, str]
     found: str
+    by: Score
 
     def combine(self, weights: str | ArrayLike = "stacking", *, random_seed: Seed = None) -> Container:
         """Return one posterior of all models (`bayesgp_mf.combine`)."""
         return combine(self.fits, weights, random_seed=random_seed)
 
-    def __str__(self) -> str:
-        shown = self.table[["log_evidence", "elpd", "se", "weight", "parameters", "verdict", "seconds"]]
+    def __repr__(self) -> str:
+        shown = self.table[["log_evidence", "elpd", "se", "weight", "parameters", "score", "verdict", "seconds"]]
+        what = {"evidence": "log evidence less a penalty for each parameter", "loo": "leave-one-out elpd"}[self.by]
+        found = f"\nFound: {self.found}, by the highest score, the {what}."
         lacking = f"\nNo fit of {', '.join(self.failed)}." if self.failed else ""
-        return f"{shown.to_string(float_format='{:.2f}'.format)}{lacking}"
+        return f"{shown.to_string(float_format='{:.2f}'.format)}{found}{lacking}"
 
 
 def explore(
@@ -346,10 +352,11 @@ class _Work:
         for column in ("seconds", "warning"):
             table[column] = [known[name][column] for name in table.index]
         # evidences of one kind can be held against each other; else leave-one-out decides
-        by = score if table.get("evidence_kind", pd.Series(["ep"])).nunique() == 1 else "loo"
+        one_kind = table.get("evidence_kind", pd.Series(["ep"])).nunique() == 1
         averaged = any("node_weight" in group for group in groups.values())
-        best = max(self.fits, key=lambda name: self.score(name, "loo" if averaged else by))
-        return Exploration(self.fits, table, failed, best)
+        by: Score = score if one_kind and not averaged else "loo"
+        table["score"] = table["elpd"] if by == "loo" else [self.score(name, by) for name in table.index]
+        return Exploration(self.fits, table, failed, str(table["score"].idxmax()), by)
 
 
 def _fitted(work: _Work, job: Job) -> tuple[Container | None, dict[str, Any]]:

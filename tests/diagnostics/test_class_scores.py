@@ -17,6 +17,8 @@ def test_by_hand():
     np.testing.assert_allclose(scores.log_score, np.mean(np.log([0.5, 0.2, 0.8])))
     np.testing.assert_allclose(scores.brier_score, (0.38 + 1.04 + 0.06) / 3)
     assert class_scores([0], [[0.0, 1.0]], [0, 1]).log_score == -np.inf
+    two = class_scores([0, 1], [[0.9, 0.1], [0.4, 0.6]], [0, 1])
+    np.testing.assert_allclose(two.brier_score, (0.1**2 + 0.4**2) / 2)  # as scikit-learn has it
 
 
 @pytest.mark.parametrize(

@@ -111,7 +111,16 @@ def test_evidences_within_what_they_leave_out_do_not_disagree_with_anything():
     found = bgp.compare({"tap": tap, "exact": exact})
     assert found.table["elpd"].idxmax() != found.table["log_bayes_factor"].idxmax()  # or there is nothing to say
     assert found.sentence.startswith("The evidence does not tell exact and tap apart: they differ by")
-    assert "Leave-one-out prefers tap" in found.sentence
+    assert "Leave-one-out has no clear preference: tap is ahead of exact by" in found.sentence
+
+
+def test_less_than_two_standard_errors_are_no_preference(fits):
+    for names in (("smooth", "laplace"), ("smooth", "rough"), ("line", "smooth"), ("line", "laplace")):
+        found = bgp.compare(some(fits, *names))
+        second = found.table.iloc[1]
+        clear = -second["elpd_difference"] >= 2.0 * second["dse"]
+        assert clear == ("leave-one-out prefer" in found.sentence.lower()), names
+        assert clear != ("no clear preference" in found.sentence), names
 
 
 def test_an_average_over_hyperparameters_has_no_evidence(fits):

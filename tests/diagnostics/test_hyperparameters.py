@@ -98,3 +98,16 @@ def test_a_bound_that_a_search_ended_at_is_kept(limits, side, tmp_path):
 def test_what_is_no_fit_is_refused():
     with pytest.raises(ValueError, match="expected an ArviZ container"):
         hyperparameters([1.0])
+
+
+def test_a_console_shows_a_short_table():
+    found = hyperparameters(made("draws"))
+    table = found.to_frame()
+    np.testing.assert_array_equal(table.loc["lengthscale", ["5%", "25%", "50%", "75%", "95%"]], found.quantiles[:, 0])
+    np.testing.assert_array_equal(table["prior 95%"], found.prior[4])
+    head, *rows = repr(found).splitlines()
+    assert head == f"Hyperparameters by {len(found.values)} draws:"
+    assert [row.split()[0] for row in rows[1:]] == ["lengthscale", "variance"]
+    given = hyperparameters(made("classes"))
+    assert repr(given).startswith("Hyperparameters as they were given:")
+    assert list(given.to_frame().columns) == ["value", "tuned", "bound"]

@@ -122,3 +122,12 @@ def test_constants_of_trials_and_of_weights_are_averages_over_the_others():
     found = misfit(bgp.fit(X[:n], COUNTS[:n], KERNEL, bgp.Poisson(), offset=np.log(EXPOSURE[:n]), **some))
     np.testing.assert_allclose(found.constant, np.mean(of_rate), rtol=1e-7)
     assert misfit(bgp.fit(X[:n], REAL[:n], KERNEL, Gaussian(0.09), **some)).constant is None
+
+
+def test_a_console_shows_what_is_wrong_and_the_numbers():
+    found = misfit(fitted(F, Gaussian(9.0)))
+    head, *rows = repr(found).splitlines()
+    assert head == found.sentence
+    assert rows[0].split() == ["cases", "loo", "constant", "coverage"]
+    assert float(found.to_frame()["loo"].iloc[0]) == found.loo
+    assert repr(misfit(fitted(LABELS, bgp.Probit()))).startswith("Nothing is seen against the model.")

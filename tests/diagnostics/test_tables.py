@@ -154,3 +154,19 @@ def test_as_many_targets_as_predictions():
     idata = bgp.predict(made("regression"), X1, draws=False)
     with pytest.raises(ValueError, match="y_new"):
         predicted(idata, [0.0, 1.0])
+
+
+def test_a_console_shows_the_first_and_the_last_cases():
+    for kind in ("classes", "counts", "nodes"):
+        found = predicted(made(kind))
+        assert len(repr(found).splitlines()) < 20
+        table = found.to_frame()
+        assert len(table) == 24
+        if kind == "counts":
+            loo = bgp.posterior(made(kind)).loo
+            offset = made(kind)["constant_data"]["offset"].values
+            np.testing.assert_allclose(table["predictor_mean"], loo.mean + offset)
+            np.testing.assert_allclose(table["predictor_sd"], np.sqrt(loo.variance))
+        else:
+            assert list(table["target"]) == [found.classes[code] for code in found.targets]
+            np.testing.assert_array_equal(table[found.classes[1]], found.probability[:, 1])

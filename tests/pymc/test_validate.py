@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -67,8 +69,27 @@ def test_a_laplace_approximation_of_little_noise_is_found_out():
 def test_few_draws_are_no_reference():
     found = bgp.validate(gaussian(), **SHORT)
     assert not found.trusted
-    assert found.verdict.startswith("undecided: the reference is not to be trusted (r-hat")
+    assert found.verdict.startswith("undecided: the reference is not to be trusted, ")
+    assert f"{found.effective:.0f} effective of 80 draws are fewer than 400" in found.verdict
+    assert "Take more draws or tune" in found.verdict
+    assert "chains" not in found.verdict  # there are two
     assert repr(found) == found.verdict
+
+
+def test_each_limit_that_failed_is_named_with_what_to_do(exact):
+    above = replace(exact, r_hat=1.0123).verdict
+    assert "r-hat 1.012 is above 1.01. Take more draws or tune. Hyper" in above
+    diverged = replace(exact, diverging=0.01).verdict
+    assert "trusted, 1 % of trajectories diverged, more than 0.1 %. Take a target_accept nearer to 1. Hyper" in diverged
+    alone = bgp.validate(gaussian(), **SHORT | {"chains": 1}).verdict
+    assert "one chain has no r-hat, and " in alone
+    assert "Take two or more chains, and more draws or tune." in alone
+
+
+def test_new_cases_without_probabilities_are_said_not_to_be_compared(exact):
+    assert exact.agreement.probability is None
+    assert exact.note.endswith("New cases are not compared: their targets have no probabilities.")
+    assert "New cases" not in bgp.validate(gaussian(), **SHORT).note
 
 
 CLASSES = np.array([0, 0, 1, 2, 0, 1, 2, 2, 1, 0])

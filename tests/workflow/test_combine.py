@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -9,6 +11,7 @@ from scipy.special import logsumexp, softmax
 
 import bayesgp_mf as bgp
 
+pytestmark = pytest.mark.filterwarnings("ignore:the models have different links")
 N = 40
 RNG = np.random.default_rng(3)
 X = RNG.normal(size=(N, 2))
@@ -169,3 +172,22 @@ def test_kernels_of_each_class(tmp_path):
     fits = {name: bgp.fit(X, classes, k, bgp.Softmax(), **OPTIONS) for name, k in {"each": each, "one": SMOOTH}.items()}
     both = bgp.combine(fits, [0.5, 0.5], random_seed=1)
     np.testing.assert_allclose(proba(both), np.mean([proba(idata) for idata in fits.values()], axis=0), atol=1e-12)
+
+
+def test_links_that_differ_are_warned_of(fits):
+    with pytest.warns(UserWarning, match=r"different links \(Probit, Logit\)"):
+        bgp.combine({name: fits[name] for name in ("smooth", "rough")}, [0.5, 0.5], random_seed=1)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        bgp.combine({name: fits[name] for name in ("smooth", "rough")}, [1.0, 0.0], random_seed=1)  # one is left out
+        counts = (bgp.Poisson(), bgp.NegativeBinomial(2.0))
+        same = {str(each): bgp.fit(X, Y, SMOOTH, each, **OPTIONS) for each in counts}
+        bgp.combine(same, [0.5, 0.5], random_seed=1)
+
+
+def test_a_report_says_whose_hyperparameters_an_average_has(fits, tmp_path):
+    both = bgp.combine({name: fits[name] for name in ("smooth", "naive")}, [0.5, 0.5], random_seed=1)
+    page = bgp.report(both, tmp_path / "both.html").read_text()
+    assert "those of the combined models" in page
+    assert "as they were given" not in page
+    assert "as they were given" in bgp.report(fits["smooth"], tmp_path / "one.html").read_text()

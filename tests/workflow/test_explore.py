@@ -35,6 +35,20 @@ def test_every_combination_is_the_fit_of_its_own(found):
     assert "smooth, logit" in str(found)
 
 
+def test_the_table_has_the_score_and_says_which_model_is_found_by_it(found):
+    assert found.by == "evidence"
+    assert found.found == found.table["score"].idxmax()
+    best = found.fits[found.found]
+    group, evidence = best["fit"], found.table.loc[found.found, "log_evidence"]
+    told = float((group["latent_sd"] ** 2 / group["site_variance"]).sum())
+    assert found.table.loc[found.found, "score"] == pytest.approx(evidence - 0.5 * 2 * np.log1p(told))
+    assert f"Found: {found.found}, by the highest score, the log evidence less a penalty" in repr(found)
+    by_loo = bgp.explore(X, Y, BASE, score="loo", **OPTIONS)
+    np.testing.assert_allclose(by_loo.table["score"], by_loo.table["elpd"])
+    assert f"Found: {by_loo.found}, by the highest score, the leave-one-out elpd." in repr(by_loo)
+
+
+@pytest.mark.filterwarnings("ignore:the models have different links")
 def test_an_average_of_them_is_a_fit(found):
     both = found.combine(random_seed=1)
     best = max(float(idata["fit"]["loo_i"].sum()) for idata in found.fits.values())

@@ -213,3 +213,53 @@ def test_measurements_must_be_apart_by_a_number_that_can_be_squared():
     for between in ((-1e160, 1e160), (0.0, 1e-200)):
         with pytest.raises(ValueError, match=r"between must be .* apart"):
             bgp.priors.suggest(X, bgp.kernels.Gaussian(), bgp.likelihoods.Gaussian(), between=between)
+
+
+@pytest.mark.parametrize(
+    ("likelihood", "between", "name", "ends"),
+    [
+        (bgp.NegativeBinomial(2.0), (2, 8), "dispersion", (1.0, 40.0)),  # of mean 4, variances 4.4 to 20
+        (bgp.Ordinal([-1.0, 1.0, 5.0]), None, "gap2", (1.0, 16.0)),
+        (bgp.Probit(flip=0.2), (0.3, 0.7), "flip", (0.05, 0.5)),  # never beyond a half
+    ],
+)
+def test_parameters_of_a_likelihood_have_priors_that_hold_what_they_say(likelihood, between, name, ends):
+    priors = bgp.priors.suggest(X, KERNEL, likelihood, between=between)
+    ends_found = np.exp(priors[name].mean + priors[name].sd * norm.ppf([0.05, 0.95]))
+    np.testing.assert_allclose(ends_found, ends, rtol=1e-3)
+    said = [float(number) for number in re.findall(r"[0-9.]*[0-9]", priors.sentences[name].replace("90 %", ""))]
+    if name == "dispersion":
+        mean, *ratios = said
+        np.testing.assert_allclose(1.0 + mean / ends_found[::-1], ratios, rtol=1e-3)
+    else:
+        np.testing.assert_allclose(said[:2], ends)
+        np.testing.assert_allclose(said[2], likelihood.parameters[name])
+    options = {"hyper": "integrate", "replicas": 1, "draws": 20, "random_seed": 1, "progress": False}
+    assert bgp.calibrate(X, KERNEL, likelihood, priors=priors, **options).replicas == 1  # which needs one for each
+
+
+def test_what_is_tuned_only_with_a_prior_gets_none():
+    assert "df" not in bgp.priors.suggest(X, KERNEL, bgp.StudentT(), between=(-5.0, 5.0))
+    assert "noise_variance" not in bgp.priors.suggest(X, KERNEL)
+
+
+def test_ends_that_are_equal_are_said_once():
+    standardised = (X - X.mean(axis=0)) / X.std(axis=0)
+    same, other = (
+        bgp.priors.suggest(inputs, bgp.kernels.Gaussian([1.0, 1.0])).sentences["lengthscale"]
+        for inputs in (standardised, standardised * [1.0, 3.0])
+    )
+    assert " to " not in same
+    assert other.count(" to ") == 2
+
+
+@pytest.mark.parametrize(("form", "wider", "inside"), [("log-normal", 1.5, 0.81), ("penalised complexity", 1.8, 0.78)])
+def test_latent_values_are_as_much_wider_as_the_page_says(form, wider, inside):
+    log_variance = np.linspace(-40.0, 15.0, 4001)
+    density = np.exp(bgp.priors.suggest(X, bgp.kernels.Gaussian(), form=form)["variance"].log_density(log_variance)[0])
+
+    def within(limit):
+        return np.sum(density * (2.0 * norm.cdf(limit / np.exp(0.5 * log_variance)) - 1.0)) * np.diff(log_variance)[0]
+
+    assert within(norm.ppf(0.95)) == pytest.approx(inside, abs=0.005)
+    assert within(wider * norm.ppf(0.95)) == pytest.approx(0.9, abs=0.003)
