@@ -48,6 +48,16 @@ def test_the_table_has_the_score_and_says_which_model_is_found_by_it(found):
     assert f"Found: {by_loo.found}, by the highest score, the leave-one-out elpd." in repr(by_loo)
 
 
+def test_what_is_found_by_the_evidence_need_not_be_the_first_row():
+    """A prior much wider than needed costs evidence, and no prediction."""
+    x = np.linspace(-2.0, 2.0, 30)[:, None]
+    y = x[:, 0] + np.random.default_rng(2).standard_normal(30) > 0
+    given = {"wide": kernels.Linear(1e4), "narrow": kernels.Linear(0.1)}
+    models = bgp.explore(x, y, given, **OPTIONS | {"hyper": None})
+    assert models.table.index[0] == "wide"
+    assert models.found == models.table["score"].idxmax() == "narrow"
+
+
 @pytest.mark.filterwarnings("ignore:the models have different links")
 def test_an_average_of_them_is_a_fit(found):
     both = found.combine(random_seed=1)
