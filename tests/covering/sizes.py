@@ -27,16 +27,18 @@ NO_THRESHOLDS: dict[str, str] = {
         "likelihoods.probit_tilted.AFRESH parallel.cluster.IN_FLIGHT parallel.cluster.TRIES parallel.worker.AHEAD "
         "solvers.ascent._PATIENCE solvers.meanfield.MOST_SINGLE solvers.paper_scheme.REFRESH "
         "solvers.settling.MOST_TRIES "
-        "hyper.forecast.FEWEST_SEEN hyper.priors.COARSE"
+        "hyper.forecast.FEWEST_SEEN hyper.objective.FOLLOWED hyper.priors.COARSE"
     ),
     "Nodes of rules, whose errors the tests of the rules know.": (
         "likelihoods.centred._POINTS likelihoods.one_factor.MOST_POINTS "
         "likelihoods.quadrature._MAX_ACTIVE likelihoods.softmax_tilted.FEWEST "
-        "likelihoods.student_t._SCAN likelihoods.student_t._POINTS processes.corrected.FEW_NODES "
+        "likelihoods.student_t._SCAN likelihoods.student_t._POINTS likelihoods.student_t._SHARED "
+        "processes.corrected.FEW_NODES "
         "processes.corrected.FIRST processes.probed.EACH solvers.second_order.HIGHEST"
     ),
     "Samples and starts: another number is another random choice, held against the whole where it is tested.": (
-        "diagnostics.curves.CASES diagnostics.curves.DRAWS diagnostics.curves.PAIRS hyper.rounds.FEWEST "
+        "diagnostics.curves.CASES diagnostics.curves.DRAWS diagnostics.curves.PAIRS diagnostics.influence.FOLLOWED "
+        "hyper.rounds.FEWEST "
         "hyper.optimise.SCREENED hyper.surrogate.strategy.WALKERS hyper.surrogate.strategy.FEWEST_NEW "
         "hyper.surrogate.strategy.PER_PARAMETER hyper.surrogate.strategy.FEWEST hyper.surrogate.strategy.USUAL_ROWS "
         "hyper.surrogate.strategy.MOST_ROWS hyper.integrate.FEW_PARAMETERS inference.inducing.SEARCH "
@@ -47,7 +49,8 @@ NO_THRESHOLDS: dict[str, str] = {
     ),
     "Fewest draws and cases by which something is said at all.": (
         "diagnostics.importance.FEWEST_IN_CHAIN diagnostics.importance.MOST_VALUES diagnostics.misfit.FEWEST "
-        "diagnostics.misfit.FEWEST_COVERED hyper.pareto.FEWEST_WEIGHTS workflow.calibrate.MANY "
+        "diagnostics.misfit.FEWEST_COVERED hyper.pareto.FEWEST_WEIGHTS workflow.calibrate.FEWEST "
+        "workflow.calibrate.MANY "
         "diagnostics.sensitivity.FEWEST_DRAWS"
     ),
     "Parts of a budget of memory or time, whose sums are compared.": (
