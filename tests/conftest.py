@@ -7,6 +7,7 @@ import json
 import os
 import time
 from collections.abc import Callable, Generator, Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -76,19 +77,35 @@ def new_process() -> Iterator[Elsewhere]:
 
 
 @pytest.fixture(scope="session")
-def cluster() -> Iterator[Any]:
-    """Yield a client of two Dask workers on this machine, which come again where a test ends them."""
+def cluster() -> Iterator[Callable[[bool], Any]]:
+    """Yield what gives a client of two Dask workers on this machine, which come again where a test ends them."""
     distributed = pytest.importorskip("distributed")
-    with (
-        distributed.LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=":0", silence_logs=50) as found,
-        distributed.Client(found) as client,
-    ):
+    with ExitStack() as stack:
+
+        def begun() -> Any:
+            found = distributed.LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=":0", silence_logs=50)
+            return stack.enter_context(distributed.Client(stack.enter_context(found)))
+
+        clients = [begun()]
+
+        def client(anew: bool) -> Any:
+            if anew:
+                stack.close()
+                clients[:] = [begun()]
+            return clients[0]
+
         yield client
 
 
 @pytest.fixture
 def client(cluster) -> Any:
-    """Return the client, once both workers answer: one may have been ended by the test before."""
-    while len(cluster.run(os.getpid, on_error="ignore")) < 2:
+    """Return the client, once both workers answer: one may have been ended by the test before.
+
+    On a busy machine Dask now and then gives a worker up for good; then there is a new cluster.
+    """
+    found, last = cluster(False), time.monotonic() + 30.0
+    while len(found.run(os.getpid, on_error="ignore")) < 2:
         time.sleep(0.05)
-    return cluster
+        if time.monotonic() > last:
+            found, last = cluster(True), time.monotonic() + 30.0
+    return found
