@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from bayesgp_mf.arguments import as_generator, check_flags, check_integers
+from bayesgp_mf.arguments import as_generator, as_mapping, check_flags, check_integers
 from bayesgp_mf.container.groups import Container
 from bayesgp_mf.container.layout import TABLE, check_parameter_names
 from bayesgp_mf.container.predictions import NewCases, add_predictions
@@ -18,7 +18,7 @@ from bayesgp_mf.container.read import from_container
 from bayesgp_mf.container.stored import describe_likelihood, describe_priors
 from bayesgp_mf.container.write import to_container
 from bayesgp_mf.errors import BoundWarning, ConvergenceWarning, UndefinedQuantityError, warn
-from bayesgp_mf.hyper import HyperName, Prior, Strategy, Target, get_strategy
+from bayesgp_mf.hyper import Evidence, HyperName, Prior, Strategy, Target, default_model, get_strategy
 from bayesgp_mf.hyper.forecast import warn_before
 from bayesgp_mf.hyper.rounds import RECORDS, check_moves
 from bayesgp_mf.hyper.scores import CorrectedScore
@@ -67,7 +67,7 @@ Seed = int | np.random.Generator | None
 def fit(
     X: Any,
     y: Any,
-    kernel: Any,
+    kernel: Any = None,
     likelihood: Likelihood = Probit(),
     *,
     positive: Any = None,
@@ -99,8 +99,10 @@ def fit(
         a pandas Categorical it is the later category, and categories without a case are dropped. With `Softmax` there
         may be any number of classes, in sorted order, or in that of a Categorical, all of whose categories are classes.
         Rows match those of ``X`` by position; if both have row labels, these must be the same in the same order.
-    kernel : Kernel or pymc.gp.cov.BaseCovariance
-        Prior covariance. A search for hyperparameters starts from its parameters. The parameters of a PyMC covariance
+    kernel : Kernel or pymc.gp.cov.BaseCovariance, optional
+        Prior covariance. By default that of `hyper.default_model`, whose parameters are chosen: a smooth function of
+        all columns in any units, with a length scale for each, an effect for each group that a column of text tells,
+        and a constant. A search for hyperparameters starts from its parameters. The parameters of a PyMC covariance
         function are its random variables, and their distributions are the priors. A container cannot hold such a
         function, nor your own class, so `predict` needs it again; the same is true of ``likelihood`` and ``method``.
     likelihood : Likelihood
@@ -112,7 +114,8 @@ def fit(
         Name of a method, a key of `methods.METHODS`; or a solver with options, such as ``Exact(log2_points=16)``; or
         your own solver.
     hyper : None, str or Strategy
-        How to choose the parameters of kernel and likelihood. None keeps them. "evidence" and "loo" maximise the log
+        How to choose the parameters of kernel and likelihood. None keeps them, or is "evidence" if no kernel is given.
+        "evidence" and "loo" maximise the log
         evidence or the leave-one-out log predictive density. "scan" counts leave-one-out errors on a grid. The others
         average: "hmc" over draws by the papers' hybrid Monte Carlo, "nuts" over draws by PyMC's sampler (the strategy
         is `pymc.Nuts`), "surrogate" over weighted draws from a Gaussian process that has learned evidence times prior,
@@ -208,8 +211,15 @@ def fit(
     kind, table, y = kind_of(X), as_pandas("X", X), as_pandas("y", y)
     features, labels = tables.feature_names("X", table), row_labels("X", table)
     tables.check_all_same_cases(X=table, y=y, offset=offset, weights=weights)
-    likelihood = as_likelihood(likelihood)
-    kernel = as_kernel(kernel, tuned=hyper is not None).with_column_names(features)
+    likelihood, strategy = as_likelihood(likelihood), None if hyper is None else get_strategy(hyper)
+    if kernel is None:
+        kernel, of_default = default_model(table, y, likelihood, offset=offset, weights=weights)
+        limits = as_mapping("bounds", bounds)
+        within = {name: np.clip(value, *limits[name]) for name, value in kernel.params.items() if name in limits}
+        kernel, said = kernel.replace(**within), {*as_mapping("priors", priors), *limits, *as_names("fixed", fixed)}
+        priors = {**{name: prior for name, prior in of_default.items() if name not in said}, **(priors or {})}
+        strategy = strategy or Evidence(starts=1)
+    kernel = as_kernel(kernel, tuned=strategy is not None).with_column_names(features)
     X, kernel = as_inputs_of(kernel, table)
     t, class_names = encode_targets(y, X.shape[0], likelihood, positive)
     likelihood = likelihood.with_classes(class_names)
@@ -217,7 +227,6 @@ def fit(
     by_log = tables.as_offset(offset, table, len(X))
     likelihood = by_case(likelihood, by_log, tables.as_weights(weights, table, len(X)))
     warn_of_offset(by_log, likelihood)
-    strategy = None if hyper is None else get_strategy(hyper)
     check_control(control)
     check_flags(progress=progress)
     rng, fixed = as_generator(random_seed), as_names("fixed", fixed)

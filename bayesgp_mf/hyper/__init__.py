@@ -8,6 +8,7 @@ from __future__ import annotations
 import importlib
 from typing import Literal, TypeAlias, get_args
 
+from bayesgp_mf.hyper.default import DefaultModel, default_model
 from bayesgp_mf.hyper.hmc import HybridMonteCarlo
 from bayesgp_mf.hyper.integrate import Integrate
 from bayesgp_mf.hyper.objective import Objective
@@ -21,6 +22,7 @@ from bayesgp_mf.hyper.target import Model, Target
 
 __all__ = [
     "HYPER",
+    "DefaultModel",
     "Evidence",
     "EvidenceScore",
     "Exponential",
@@ -38,6 +40,7 @@ __all__ = [
     "Strategy",
     "Surrogate",
     "Target",
+    "default_model",
     "get_strategy",
 ]
 

@@ -19,6 +19,7 @@ from scipy.optimize import minimize
 
 from bayesgp_mf.errors import BoundWarning, ConvergenceError, ConvergenceWarning, UndefinedQuantityError, warn
 from bayesgp_mf.hyper.objective import Objective
+from bayesgp_mf.hyper.priors import LogNormal
 from bayesgp_mf.hyper.target import Target
 from bayesgp_mf.inference.assembly import SMALLEST
 from bayesgp_mf.types import Array
@@ -59,6 +60,10 @@ def spanning(target: Target, number: int, rng: np.random.Generator) -> Array:
     return np.clip(points, target.lower, target.upper)
 
 
+ASIDE = 0.6
+"""Standard deviations of the part that entries have in common, from its mean to where they begin alike."""
+ALIKE = 0.02
+"""In nats; of entries that are alike an iteration that gains less is the last, since all that follow move each."""
 MAX_ITERATIONS = 200
 GAIN = 1e-5
 """In nats; an iteration that gains less is the last. Along the length scale of an idle input many would follow."""
@@ -141,7 +146,7 @@ def maximise(
     bound, that the best descent did not end at a maximum, that others ended at lower ones with other predictions, that
     the inner solver failed on the way, or that it found nothing at one of the starts, where there is no descent then.
     """
-    runs = [descend(objective, objective.target.start, advance)]
+    runs = [descend(objective, alike(objective, advance), advance)]
     for start in further_starts(objective, starts - 1, rng):
         runs.append(descend(objective, start, advance, max(run.value for run in runs)))
     best = max(runs, key=lambda run: run.value)
@@ -150,6 +155,60 @@ def maximise(
     runs = [replace(run, apart=_apart(objective, run, best)) for run in runs]
     _warn(objective, best, runs)
     return best, runs
+
+
+def alike(objective: Objective, advance: Callable[[str], None]) -> Array:
+    """Return where a search begins ``(p,)``: where a prior has a part in common, at the best entries that are alike.
+
+    The entries of a parameter move by one factor then, from a low and from a high value of that part. One number is
+    easily found, and many are from there; from elsewhere they are fitted to noise, or stay where they began.
+    """
+    target = objective.target
+    shared = {
+        name: prior
+        for name, prior in target.priors.items()
+        if isinstance(prior, LogNormal) and prior.common and np.count_nonzero(target.owners == name) > 1
+    }
+    if not shared:
+        return target.start
+    alone = ~np.isin(target.owners, list(shared))
+    moves = np.array([*(target.owners == name for name in shared), *np.eye(alone.size)[alone]], dtype=np.float64)
+    objective.follow(last=True)
+    runs: list[Run] = []
+    for side in (-ASIDE, ASIDE):
+        begin = target.start.copy()
+        for name, prior in shared.items():
+            begin[target.owners == name] = (np.asarray(prior.mean) + side * prior.common) / prior.power
+        begin = np.clip(begin, target.lower, target.upper)
+        runs.append(_along(objective, begin, moves, advance, max((run.value for run in runs), default=-np.inf)))
+    objective.follow(last=objective.target.likelihood.log_concave)
+    best = max(runs, key=lambda run: run.value)
+    return best.end if np.isfinite(best.value) else target.start
+
+
+def _along(objective: Objective, begin: Array, moves: Array, advance: Callable[[str], None], reached: float) -> Run:
+    """Return a rough descent from a point ``(p,)`` along ``moves (q, p)``, of which each log parameter is in one."""
+    objective.forget()
+    target, among = objective.target, moves > 0
+
+    def function(z: Array) -> tuple[float, Array] | None:
+        found = objective(begin + z @ moves)
+        return None if found is None else (found[0], moves @ found[1])
+
+    bounds = (
+        np.max(np.where(among, target.lower - begin, -np.inf), axis=1),
+        np.min(np.where(among, target.upper - begin, np.inf), axis=1),
+    )
+    run = uphill(
+        function,
+        np.zeros(len(moves)),
+        bounds,
+        gain=ALIKE,
+        first_step=FIRST_STEP,
+        advance=lambda value: advance(f"{objective.score.noun} {value:.3f}"),
+        reached=reached,
+    )
+    return replace(run, end=begin + run.end @ moves)
 
 
 def _apart(objective: Objective, run: Run, best: Run) -> float:

@@ -6,7 +6,7 @@ import importlib
 import math
 import numbers
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
@@ -33,7 +33,7 @@ class Prior(Protocol):
         """Return the log density with respect to log theta and its derivative in log theta; elementwise."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class LogNormal:
     r"""A log-normal prior: the logarithm of the parameter, or of a power of it, is normal.
 
@@ -47,11 +47,14 @@ class LogNormal:
     power : float
         q, not zero. The prior of [1]_ is on :math:`w_l = \ell_l^{-2}`, so that of a length scale has ``power=-2``;
         :math:`\log \ell` is then normal with mean 1.5 and standard deviation 1.5.
+    common : float
+        Standard deviation of a normal part that the logarithms of all entries share, beside one of their own with
+        ``sd``: a hierarchical prior, under which entries are alike, and the data say around which value. 0 for none.
 
     Raises
     ------
     ValueError
-        If a number is not finite, ``sd`` not positive or ``power`` zero.
+        If a number is not finite, ``sd`` not positive, ``common`` negative or ``power`` zero.
 
     References
     ----------
@@ -69,19 +72,43 @@ class LogNormal:
     mean: Numbers = -3.0
     sd: Numbers = 3.0
     power: float = 1.0
+    common: float = 0.0
 
     def __post_init__(self) -> None:
-        _check_finite(mean=self.mean, sd=self.sd, power=self.power)
+        _check_finite(mean=self.mean, sd=self.sd, power=self.power, common=self.common)
         if np.any(np.asarray(self.sd) <= 0):
             raise ValueError(f"sd must be > 0 (a standard deviation of the logarithm), got {self.sd!r}.")
+        if self.common < 0:
+            raise ValueError(f"common must be >= 0 (a standard deviation of the logarithm), got {self.common!r}.")
         _check_power(self.power)
 
     def log_density(self, log_value: Array) -> tuple[Array, Array]:
-        """Return the log density with respect to log theta and its derivative in log theta; elementwise."""
-        sd = np.asarray(self.sd)
+        """Return the log density with respect to log theta and its derivative in log theta; elementwise.
+
+        Where entries share a part, the densities are those whose sum is the joint one, D + c^2 1 1^T for a covariance.
+        """
+        sd = np.broadcast_to(np.asarray(self.sd), np.shape(log_value))
         z = (self.power * log_value - np.asarray(self.mean)) / sd
         constant = np.log(abs(self.power) / sd) - 0.5 * math.log(2.0 * math.pi)
-        return np.asarray(constant - 0.5 * z**2), np.asarray(-z * self.power / sd)
+        if not self.common:
+            return np.asarray(constant - 0.5 * z**2), np.asarray(-z * self.power / sd)
+        # the inverse of that covariance, and its determinant, by the matrix inversion lemma
+        more = 1.0 + self.common**2 * np.sum(sd**-2.0)
+        slope = (z - self.common**2 / (more * sd) * np.sum(z / sd)) / sd
+        constant = constant - 0.5 * math.log(more) / sd.size
+        return np.asarray(constant - 0.5 * z * sd * slope), np.asarray(-slope * self.power)
+
+    def __repr__(self) -> str:
+        shared = f", common={self.common!r}" if self.common else ""
+        return f"LogNormal(mean={self.mean!r}, sd={self.sd!r}, power={self.power!r}{shared})"
+
+    @property
+    def of_each(self) -> LogNormal:
+        """The prior of each entry by itself."""
+        if not self.common:
+            return self
+        sd = np.hypot(self.sd, self.common).tolist()
+        return replace(self, sd=tuple(sd) if isinstance(sd, list) else sd, common=0.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,7 +173,7 @@ def quantiles(prior: Prior, levels: Array, start: Array, lower: Array, upper: Ar
     prior : Prior
         Of the parameter.
     levels : (l, k) array
-        Probabilities, for each entry its own.
+        Probabilities, for each entry its own; of each by itself where the prior has a part in common.
     start, lower, upper : (k,) array
         Logarithms around which to look, and between which the parameter stays.
 
@@ -155,6 +182,8 @@ def quantiles(prior: Prior, levels: Array, start: Array, lower: Array, upper: Ar
     (l, k) array
         Logarithms.
     """
+    if isinstance(prior, LogNormal):
+        prior = prior.of_each
     low, high = np.maximum(lower, start - WIDEST), np.minimum(upper, start + WIDEST)
     for points in (COARSE, FINE):
         x = low + np.linspace(0.0, 1.0, points)[:, None] * (high - low)

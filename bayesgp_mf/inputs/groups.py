@@ -45,7 +45,7 @@ def as_inputs_of(kernel: Kernel, X: ArrayLike) -> tuple[Array, Kernel]:
             _check_not_numbers(kernel, X, j, width)
             levels[j] = _levels(X, j, texts)
             codes[j] = _codes(texts, levels[j])
-    return as_inputs("X", _with_columns(X, codes), copy=True), kernel.with_levels(levels)
+    return as_inputs("X", with_columns(X, codes), copy=True), kernel.with_levels(levels)
 
 
 def as_new_inputs(X_new: ArrayLike, X: Array, features: Sequence[str] | None, kernel: Kernel) -> Array:
@@ -83,7 +83,7 @@ def as_new_inputs(X_new: ArrayLike, X: Array, features: Sequence[str] | None, ke
             )
         else:
             _check_codes(np.asarray(X_new), j, known)
-    new = as_inputs("X_new", _with_columns(X_new, codes), copy=True)
+    new = as_inputs("X_new", with_columns(X_new, codes), copy=True)
     if new.shape[1] != X.shape[1]:
         raise ValueError(
             f"X_new has {new.shape[1]} columns, but the model was fitted to {X.shape[1]}. "
@@ -112,14 +112,14 @@ def with_codes(name: str, inputs: ArrayLike, kernel: Kernel) -> Any:
                 "learnt of these: leave them out."
             )
         codes[j] = _codes(texts, known)
-    return _with_columns(table, codes)
+    return with_columns(table, codes)
 
 
 def with_unread(X: Any, kernel: Kernel) -> Any:
     """Return a table with zeros in the columns that no kernel reads and that do not hold finite numbers."""
     X = as_pandas("X", X)
     unread = [j for j in range(_width(X)) if not reads(kernel, j) and not _holds_numbers(X, j)]
-    return _with_columns(X, {j: np.zeros(len(X)) for j in unread})
+    return with_columns(X, {j: np.zeros(len(X)) for j in unread})
 
 
 def reads(kernel: Kernel, j: int) -> bool:
@@ -144,6 +144,11 @@ def holds_more_than_numbers(X: Any) -> bool:
     if _is_array_of_numbers(X) or hasattr(X, "toarray"):
         return False
     return any(isinstance(each, str) for each in _as_objects(X).flat)
+
+
+def columns_of_text(X: Any) -> list[int]:
+    """Return the positions of the columns ``(n, d)`` that hold text, which tells groups; ValueError if one lacks."""
+    return [j for j in range(_width(X)) if _texts("X", X, j) is not None]
 
 
 def levels_of(kernel: Kernel) -> dict[int, tuple[str, ...]]:
@@ -256,7 +261,7 @@ def _is_number(text: str) -> bool:
     return True
 
 
-def _with_columns(X: Any, columns: Mapping[int, Array]) -> Any:
+def with_columns(X: Any, columns: Mapping[int, Array]) -> Any:
     """Return a table with some columns replaced; a data frame stays one."""
     if not columns:
         return X

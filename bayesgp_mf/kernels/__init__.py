@@ -16,6 +16,7 @@ from bayesgp_mf.kernels.dot import Linear, NeuralNetwork, Polynomial
 from bayesgp_mf.kernels.periodic import Periodic
 from bayesgp_mf.kernels.stationary import Gaussian, Matern12, Matern32, Matern52, RationalQuadratic
 from bayesgp_mf.kernels.values import log_gradient, log_vector, log_vector_names, with_log_vector
+from bayesgp_mf.kernels.warped import Warped
 
 __all__ = [
     "Bias",
@@ -34,6 +35,7 @@ __all__ = [
     "Product",
     "RationalQuadratic",
     "Sum",
+    "Warped",
     "White",
     "from_dict",
     "log_gradient",
@@ -45,7 +47,9 @@ __all__ = [
 _STATIONARY = (Gaussian, Matern12, Matern32, Matern52, RationalQuadratic)
 _OTHERS = (Bias, Categorical, Linear, NeuralNetwork, Periodic, Polynomial, White)
 _LEAVES: dict[str, Callable[..., Kernel]] = {kernel.__name__: kernel for kernel in (*_OTHERS, *_STATIONARY)}
-_COMPOSITES: dict[str, Callable[..., Kernel]] = {kind.__name__: kind for kind in (Sum, Product, Power, PerClass)}
+_COMPOSITES: dict[str, Callable[..., Kernel]] = {
+    kind.__name__: kind for kind in (Sum, Product, Power, PerClass, Warped)
+}
 
 
 def leaves(kernel: Kernel) -> list[Kernel]:

@@ -110,7 +110,7 @@ class Composite(Combination):
                 )
             flat += term.terms if type(term) is type(self) else [term]
         self.terms = flat
-        self.depth: int = _depth_around(flat)
+        self.depth: int = depth_around(flat)
 
     @property
     def parts(self) -> tuple[Kernel, ...]:
@@ -246,7 +246,62 @@ class Product(Composite, Entrywise):
         return [bar * np.prod(values[:i] + values[i + 1 :], axis=0) for i in range(len(values))]
 
 
-class Power(Entrywise):
+class OfOne(Entrywise):
+    """A kernel made of one other, whose parameters it has under their own names."""
+
+    kernel: Kernel
+
+    @property
+    def params(self) -> dict[str, Array]:
+        """The parameters of the kernel below."""
+        return self.kernel.params
+
+    @property
+    def priors(self) -> dict[str, Any]:
+        """The priors of the kernel below."""
+        return self.kernel.priors
+
+    @property
+    def parts(self) -> tuple[Kernel, ...]:
+        """The kernel below."""
+        return (self.kernel,)
+
+    def _named(self, gradients: Iterable[dict[str, Array]]) -> dict[str, Array]:
+        (gradient,) = gradients
+        return gradient
+
+    def replace(self, **params: ArrayLike) -> Self:
+        """Return the same of the kernel with some parameters changed; unknown names raise ValueError."""
+        return self._made_with({"kernel": self.kernel.replace(**params)})
+
+    def _with_parts(self, change: Callable[[Kernel], Kernel]) -> Self:
+        found = change(self.kernel)
+        return self if found is self.kernel else self._made_with({"kernel": found})
+
+    def _made_with(self, changed: dict[str, Any]) -> Self:
+        return type(self)(**{**self._made_of(), **changed})
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the name, the description of the kernel below, and what else it is made of."""
+        others = {name: value for name, value in self._made_of().items() if name != "kernel"}
+        plain = {name: list(value) if isinstance(value, tuple) else value for name, value in others.items()}
+        return {"kernel": type(self).__name__, "terms": [self.kernel.to_dict()], **plain}
+
+    def __eq__(self, other: object) -> bool:
+        return type(other) is type(self) and self._made_of() == other._made_of()
+
+    def __hash__(self) -> int:
+        return hash(repr(self))
+
+
+def check_of_one(name: str, kernel: Kernel) -> None:
+    """Raise a TypeError if what a kernel is made of is none, or one for each class."""
+    refuse_class(kernel)
+    if not isinstance(kernel, Kernel) or kernel.per_class:
+        raise TypeError(f"{name} takes a kernel of one process such as Gaussian(1.0), got {kernel!r}.")
+
+
+class Power(OfOne):
     """A whole power of a covariance, which is the covariance of a product of so many independent processes alike.
 
     ``k**2`` is ``Power(k, 2)``. Unlike ``k * k``, whose two terms are tuned separately, it has the parameters of ``k``,
@@ -278,9 +333,7 @@ class Power(Entrywise):
     """
 
     def __init__(self, kernel: Kernel, exponent: int) -> None:
-        refuse_class(kernel)
-        if not isinstance(kernel, Kernel) or kernel.per_class:
-            raise TypeError(f"Power takes a kernel of one process such as Gaussian(1.0), got {kernel!r}.")
+        check_of_one("Power", kernel)
         if not isinstance(exponent, numbers.Integral) or isinstance(exponent, bool) or exponent < 1:
             raise ValueError(
                 f"the exponent of a kernel must be a whole number >= 1, got {exponent!r}: other powers of a covariance "
@@ -289,34 +342,15 @@ class Power(Entrywise):
         inner = type(kernel) is Power
         self.kernel: Kernel = kernel.kernel if inner else kernel
         self.exponent: int = int(exponent) * (kernel.exponent if inner else 1)
-        self.depth: int = _depth_around([self.kernel])
-
-    @property
-    def params(self) -> dict[str, Array]:
-        """The parameters of the kernel that is raised."""
-        return self.kernel.params
-
-    @property
-    def priors(self) -> dict[str, Any]:
-        """The priors of the kernel that is raised."""
-        return self.kernel.priors
+        self.depth: int = depth_around([self.kernel])
 
     def spans(self, X: Array) -> dict[str, Span]:
         """Return those of the kernel that is raised."""
         return self.kernel.spans(X)
 
-    @property
-    def parts(self) -> tuple[Kernel, ...]:
-        """The kernel that is raised."""
-        return (self.kernel,)
-
     def groupings(self, width: int) -> list[tuple[int, ...]]:
         """Return one way at most, as of a product."""
         return _crossed(super().groupings(width))
-
-    def _named(self, gradients: Iterable[dict[str, Array]]) -> dict[str, Array]:
-        (gradient,) = gradients
-        return gradient
 
     def _value(self, values: Iterable[Array]) -> Array:
         (value,) = values
@@ -326,40 +360,19 @@ class Power(Entrywise):
         (value,) = self._each(method, inputs)
         return [bar * np.asarray(self.exponent * value ** (self.exponent - 1))]
 
-    def replace(self, **params: ArrayLike) -> Self:
-        """Return the power of the kernel with some parameters changed; unknown names raise ValueError."""
-        return self._made_with({"kernel": self.kernel.replace(**params)})
-
     def scaled(self, factor: float) -> Kernel:
         """Return the power with all covariances multiplied by a number > 0."""
         return self._made_with({"kernel": self.kernel.scaled(factor ** (1.0 / self.exponent))})
 
-    def _with_parts(self, change: Callable[[Kernel], Kernel]) -> Self:
-        found = change(self.kernel)
-        return self if found is self.kernel else self._made_with({"kernel": found})
-
     def _made_of(self) -> dict[str, Any]:
         return {"kernel": self.kernel, "exponent": self.exponent}
-
-    def _made_with(self, changed: dict[str, Any]) -> Self:
-        return type(self)(**{**self._made_of(), **changed})
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the name, the description of the kernel that is raised, and the exponent."""
-        return {"kernel": type(self).__name__, "terms": [self.kernel.to_dict()], "exponent": self.exponent}
 
     def __repr__(self) -> str:
         raised = f"({self.kernel!r})" if isinstance(self.kernel, Composite) else repr(self.kernel)
         return f"{raised}**{self.exponent}"
 
-    def __eq__(self, other: object) -> bool:
-        return type(other) is type(self) and self._made_of() == other._made_of()
 
-    def __hash__(self) -> int:
-        return hash(repr(self))
-
-
-def _depth_around(kernels: Iterable[Kernel]) -> int:
+def depth_around(kernels: Iterable[Kernel]) -> int:
     """Return how deep a kernel around these is, or raise a ValueError if that is deeper than Python's calls go."""
     depth = 1 + max(getattr(kernel, "depth", 0) for kernel in kernels)
     if depth > DEEPEST:

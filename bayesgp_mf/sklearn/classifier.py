@@ -14,7 +14,7 @@ from sklearn.utils.validation import column_or_1d
 from bayesgp_mf.inputs.labels import check_no_missing
 from bayesgp_mf.likelihoods import MultinomialProbit, Probit, Softmax
 from bayesgp_mf.methods import get_method
-from bayesgp_mf.sklearn.estimator import VARIANCE, GPEstimator, where_streamed
+from bayesgp_mf.sklearn.estimator import GPEstimator, where_streamed
 from bayesgp_mf.types import Array
 
 
@@ -26,8 +26,8 @@ class GPClassifier(ClassifierMixin, GPEstimator):  # type: ignore[misc]  # sciki
     Parameters
     ----------
     kernel : Kernel or pymc.gp.cov.BaseCovariance, optional
-        Prior covariance. By default a `Gaussian` kernel with a length scale for each input, which suits standardised
-        inputs, and log-normal priors of its parameters.
+        Prior covariance. By default that of `hyper.default_model`, with its priors: inputs need no scaling, and columns
+        of text are groups.
     likelihood : Likelihood, optional
         By default `Probit` for two classes, and `MultinomialProbit` for more. `Softmax`, a joint model too, is the
         default for more than two where they have weights, or ``method`` is "laplace".
@@ -75,7 +75,6 @@ class GPClassifier(ClassifierMixin, GPEstimator):  # type: ignore[misc]  # sciki
     """
 
     classes_: NDArray[Any]
-    _variance = VARIANCE
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Fit to labelled cases.

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import abc
-import math
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import KW_ONLY, dataclass, field
-from typing import Any, ClassVar, Self, TypeVar, cast
+from typing import Any, Self, TypeVar, cast
 
 import numpy as np
 import pandas as pd
@@ -21,17 +20,16 @@ from bayesgp_mf.arguments import check_integers
 from bayesgp_mf.container.groups import Container, LooEstimate, get_group
 from bayesgp_mf.container.stored import not_stored
 from bayesgp_mf.fitting import fit, posterior
-from bayesgp_mf.hyper import SEARCHES, HyperName, LogNormal, Prior, Strategy, get_strategy
-from bayesgp_mf.hyper.target import Model
+from bayesgp_mf.hyper import SEARCHES, HyperName, Prior, Strategy, default_model, get_strategy
 from bayesgp_mf.inference.inducing import Inducing
 from bayesgp_mf.inference.problem import check_likelihood
 from bayesgp_mf.inference.solution import Control
 from bayesgp_mf.inference.solver import Solver
 from bayesgp_mf.inputs.frames import as_pandas
 from bayesgp_mf.inputs.groups import as_inputs_of, holds_more_than_numbers, levels_of
-from bayesgp_mf.inputs.options import FORMER, as_kernel, as_names, naming_absent
+from bayesgp_mf.inputs.options import FORMER, as_kernel, naming_absent
 from bayesgp_mf.inputs.tables import as_inputs, as_weights, check_all_same_cases, feature_names
-from bayesgp_mf.kernels import Gaussian, Kernel
+from bayesgp_mf.kernels import Kernel
 from bayesgp_mf.likelihoods import Likelihood
 from bayesgp_mf.methods import MethodName, get_method
 from bayesgp_mf.sklearn.fitted import CHAINS, Known, Learned, Streamed, Whole
@@ -39,20 +37,10 @@ from bayesgp_mf.streams import Stream
 from bayesgp_mf.types import Array
 
 LARGEST_SEED = 2**31 - 1
-REACH = 3.0
-"""Length scales at the start, in sqrt(d): the distance of two cases of standardised inputs is sqrt(2 d) or so."""
-SPREAD = 0.5
-"""Standard deviation of the logarithm of a length scale. Without a prior, 30 or 60 of them are fitted to noise: a
-search takes ten times as long, and predicts worse than with a single one (`make bench ARGS=sklearn`)."""
-VARIANCE = 10.0
-"""Of the latent function of a classifier, where labels have noise variance 1."""
-SIGNAL = 1.0
-"""Of that of a regressor, whose targets have variance 1."""
-VARIANCE_SPREAD = 1.5
 NOISE = 0.1
 """Noise variance of a target of variance 1, at the start."""
-_SPREADS = {"lengthscale": SPREAD, "noise_variance": 1.0}
-"""A wider prior of the noise lets it go, in a few cases without any, to where rounding decides."""
+NOISE_SPREAD = 1.0
+"""Of its logarithm: a wider prior lets it go, in a few cases without any, to where rounding decides."""
 
 M = TypeVar("M", bound=Callable[..., Any])
 
@@ -76,8 +64,6 @@ class GPEstimator(BaseEstimator, abc.ABC):  # type: ignore[misc]  # scikit-learn
     random_state: Any = None
 
     _idata: Container | None = field(init=False)
-    _variance: ClassVar[float]
-    """Of the latent function of a default kernel, at the start."""
 
     def set_params(self, **params: Any) -> Self:
         """Set parameters, those of the kernel too, such as ``kernel__lengthscale=2.0``.
@@ -160,18 +146,6 @@ class GPEstimator(BaseEstimator, abc.ABC):  # type: ignore[misc]  # scikit-learn
         scikit-learn compares and converts some of them before it looks, and says what Python says of that.
         """
 
-    @property
-    def _start(self) -> Kernel:
-        """The kernel that is given, or one with a length scale for each standardised input.
-
-        Its parameters start within their bounds, if they have bounds.
-        """
-        if self.kernel is not None:
-            return cast("Kernel", self.kernel)
-        d = self.n_features_in_
-        kernel, bounds = Gaussian(np.full(d, REACH * math.sqrt(d)), self._variance), self.bounds or {}
-        return kernel.replace(**{k: np.clip(value, *bounds[k]) for k, value in kernel.params.items() if k in bounds})
-
     def _learned(self, name: str) -> Known:
         if "_fitted" not in vars(self):
             raise NotFittedError(f"This {type(self).__name__} instance is not fitted yet: call fit before {name}.")
@@ -234,12 +208,15 @@ class GPEstimator(BaseEstimator, abc.ABC):  # type: ignore[misc]  # scikit-learn
 
     def _coded(self, table: pd.DataFrame | NDArray[Any]) -> Array:
         """Return inputs as numbers, columns of text as codes, or raise an error that names one no kernel can read."""
-        kernel = Gaussian() if self.kernel is None else as_kernel(self.kernel, tuned=self.hyper is not None)
+        given = self.kernel is not None
+        kernel = as_kernel(self.kernel, tuned=self.hyper is not None) if given else default_model(table).kernel
         return as_inputs_of(kernel.with_column_names(feature_names("X", table)), table)[0]
 
     def _solved(self, X: Any, y: Any, likelihood: Likelihood, weights: Array | None, **options: Any) -> Whole:
         """Return what all cases say, at the hyperparameters that they speak for."""
-        kernel = self._start
+        kernel = self.kernel
+        if kernel is None and self.hyper is None:  # to be kept as it is
+            kernel = default_model(X, y, likelihood, weights=weights).kernel
         strategy = None if self.hyper is None else get_strategy(self.hyper)
         if strategy is not None and isinstance(self.hyper, str):
             strategy = strategy.with_starts(1)
@@ -253,7 +230,7 @@ class GPEstimator(BaseEstimator, abc.ABC):  # type: ignore[misc]  # scikit-learn
             likelihood,
             method=method,
             hyper=strategy,
-            priors=self._priors(kernel, likelihood),
+            priors=self._priors,
             bounds=self.bounds,
             fixed=self.fixed,
             random_seed=self._seed,
@@ -270,18 +247,10 @@ class GPEstimator(BaseEstimator, abc.ABC):  # type: ignore[misc]  # scikit-learn
         learned: Any = posterior(idata, **given)
         return Whole(idata, learned, given, weights)
 
-    def _priors(self, kernel: Kernel, likelihood: Likelihood) -> Any:
-        """Return the priors that are given, and of a default kernel those of all that nothing else is said of."""
-        if self.kernel is not None or self.hyper is None:
-            return self.priors
-        given = dict(self.priors or {})
-        model = Model.of(kernel, likelihood)
-        own = () if self.likelihood is None else model.named  # a likelihood that is given has no priors but those given
-        without = {*given, *(self.bounds or {}), *as_names("fixed", self.fixed), *own}
-        for name, value in model.params.items():
-            if name not in without:
-                given[name] = LogNormal(float(np.log(np.ravel(value)[0])), _SPREADS.get(name, VARIANCE_SPREAD))
-        return given
+    @property
+    def _priors(self) -> Mapping[str, Prior] | None:
+        """The priors that are given, with those of a default likelihood."""
+        return self.priors
 
     def _streamed(self, known: Known | None, X: Any, y: Any, weights: Array | None, likelihood: Likelihood) -> Streamed:
         """Return what a batch adds to what is known: nothing, a stream, or all cases of ``fit``, under its kernel."""
@@ -293,7 +262,9 @@ class GPEstimator(BaseEstimator, abc.ABC):  # type: ignore[misc]  # scikit-learn
             stream = known.posterior
         elif known is None:
             hyper: Any = self.hyper  # `is_streamed` has refused all that a stream does not have
-            stream = Stream(self._start, likelihood, self.budget, hyper=hyper, **options)
+            kept, targets = self.kernel is None and hyper is None, y if likelihood.is_real else None
+            kernel = default_model(X, targets, likelihood, weights=weights).kernel if kept else self.kernel
+            stream = Stream(kernel, likelihood, self.budget, hyper=hyper, **options)
         else:
             one = known.posterior.parts[0]
             if levels := levels_of(one.kernel):

@@ -79,6 +79,7 @@ def write(
         "is_tuned": state.is_tuned,
         "independent": state.independent,
         **({"has_offset": True} if state.has_offset else {}),
+        **({"by_default": True} if learner.by_default else {}),
     }
     header = json.dumps(
         {

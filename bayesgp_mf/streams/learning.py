@@ -197,6 +197,8 @@ class Learner:
         Options of `Stream`.
     entropy : int
         Whence the random numbers of each batch come, which are the same after a crash.
+    by_default : bool
+        Whether no kernel was given, so that it is that of `hyper.default_model`.
     """
 
     likelihood: Likelihood
@@ -208,6 +210,7 @@ class Learner:
     batch: int
     control: Control
     entropy: int
+    by_default: bool = False
 
     def likelihood_of(self, rows: Array) -> Likelihood:
         """Return the likelihood of cases with the offsets and weights of their rows ``(m, 3)``."""
@@ -298,8 +301,9 @@ class Learner:
             given |= {"offset": state.rows[:, 1], "weights": state.rows[:, 2]}
         # of several classes the targets that are kept are codes
         coded = self.likelihood.with_classes(tuple(range(values_of(self.likelihood).outputs + 1)))
-        found = fit(state.X, state.t, state.kernel, coded, hyper=hyper, **given)
-        return as_kernel(posterior_given(found, kernel=state.kernel, likelihood=coded).kernel)
+        start = None if self.by_default else state.kernel
+        found = fit(state.X, state.t, start, coded, hyper=hyper, **given)
+        return as_kernel(posterior_given(found, kernel=start, likelihood=coded).kernel)
 
 
 def values_of(likelihood: Likelihood) -> Values:

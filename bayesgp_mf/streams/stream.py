@@ -21,14 +21,14 @@ from bayesgp_mf.container.groups import Container, make_container
 from bayesgp_mf.container.layout import SAMPLE_DIMS, common_attrs
 from bayesgp_mf.errors import DamagedFileError, NotPositiveDefiniteError, UndefinedQuantityError
 from bayesgp_mf.files import as_path
-from bayesgp_mf.hyper import SEARCHES, SearchName, Strategy
+from bayesgp_mf.hyper import SEARCHES, SearchName, Strategy, default_model
 from bayesgp_mf.inference.problem import check_likelihood
 from bayesgp_mf.inference.solution import Control, check_control
 from bayesgp_mf.inputs.groups import as_new_inputs, with_unread
 from bayesgp_mf.inputs.options import FORMER, as_kernel, naming_absent
 from bayesgp_mf.inputs.scales import warn_of_offset, warn_of_scale
 from bayesgp_mf.inputs.tables import as_inputs, as_offset, as_weights, check_all_same_cases, feature_names
-from bayesgp_mf.kernels import Kernel
+from bayesgp_mf.kernels import Gaussian, Kernel
 from bayesgp_mf.likelihoods import Likelihood, Probit
 from bayesgp_mf.matrices.blas import one_thread_if_small
 from bayesgp_mf.matrices.factors import blocks
@@ -70,8 +70,9 @@ class Stream:
 
     Parameters
     ----------
-    kernel : Kernel or pymc.gp.cov.BaseCovariance
-        Prior covariance.
+    kernel : Kernel or pymc.gp.cov.BaseCovariance, optional
+        Prior covariance. By default that of `hyper.default_model`, first of the first update alone, whose parameters
+        are chosen.
     likelihood : Likelihood
         Of two classes (`Probit`, the default, or `Logit`), of real targets or counts (``likelihoods.Gaussian``,
         `Poisson`), or of several classes (`MultinomialProbit`, `Softmax`).
@@ -82,7 +83,8 @@ class Stream:
         All classes that will ever come. Of two, the last one is the one whose probability is predicted. By default they
         are those that the likelihood names, and otherwise those of the first update, which must then have them all.
     hyper : {None, "evidence", "loo", "scan"}
-        How the parameters of the kernel are chosen, on the first cases. None keeps them as given. `retune` chooses anew
+        How the parameters of the kernel are chosen, on the first cases. None keeps them as given, or is "evidence" if
+        no kernel is given. `retune` chooses anew
         later, also with a strategy that has options.
     first : int
         With ``hyper``, how many cases are collected before the kernel is chosen, and more until each of two classes has
@@ -149,7 +151,7 @@ class Stream:
 
     def __init__(
         self,
-        kernel: Any,
+        kernel: Any = None,
         likelihood: Likelihood = Probit(),
         budget: int | None = 200,
         *,
@@ -163,7 +165,9 @@ class Stream:
         random_seed: Any = None,
     ) -> None:
         check_likelihood(likelihood)
-        start = as_kernel(kernel)
+        by_default = kernel is None
+        start = Gaussian() if by_default else as_kernel(kernel)  # of the default the columns say more
+        hyper = "evidence" if by_default and hyper is None else hyper
         check_integers(1, first=first, reservoir=reservoir, batch=batch)
         check_control(control)
         if hyper is not None:
@@ -192,6 +196,7 @@ class Stream:
             int(batch),
             control,
             int(as_generator(random_seed).integers(2**63)),
+            by_default,
         )
         self._features: list[str] | None = None
         self._lock = threading.RLock()
@@ -347,7 +352,11 @@ class Stream:
             raise ValueError(
                 f"X has columns {features}, and the first update had {self._features}. Pass X[{self._features}]."
             )
-        kernel = self.kernel.with_column_names(features)
+        by_default = self._learner.by_default and not self.n_seen
+        said = {"offset": arguments.as_list(offset), "weights": arguments.as_list(weights)}
+        targets = y if self.likelihood.is_real else None  # a first batch may have labels of one class
+        kernel = default_model(X, targets, self.likelihood, **said).kernel if by_default else self.kernel
+        kernel = kernel.with_column_names(features)
         X = arguments.in_range("X", as_inputs("X", with_unread(X, kernel)))
         columns = self._state.X.shape[1]
         if self.n_seen and X.shape[1] != columns:
@@ -569,7 +578,8 @@ class Stream:
         try:
             given = {name: settings[name] for name in ("classes", *OPTIONS)}
             stream = cls(saved.kernel, saved.likelihood, control=saved.control, **given)
-            stream._learner = replace(stream._learner, entropy=settings["entropy"])
+            more = {"entropy": settings["entropy"], "by_default": bool(settings.get("by_default", False))}
+            stream._learner = replace(stream._learner, **more)
             stream._features = settings["features"]
             stream._scores, stream._cases = array("d", arrays["log_score"]), array("q", arrays["n_cases"])
             stream._state = state_of(saved)

@@ -15,6 +15,7 @@ from bayesgp_mf.kernels import (
     Periodic,
     Polynomial,
     RationalQuadratic,
+    Warped,
     White,
 )
 
@@ -52,6 +53,9 @@ CASES: dict[str, Kernel] = {
     "nested": (Gaussian(1.0) + Linear(0.3)) * Gaussian(3.0) + Polynomial(2, 0.1),
     "power": (Gaussian(ARD) + Linear(0.5)) ** 3,
     "power in a sum": 2.0 * Matern52(1.5) ** 2 + 0.5,
+    "warped": Warped(Gaussian(ARD, 0.5) + Bias(0.2), [2, 0], [0.3, 1.6], [0.1, -0.2], [0.5, 2.0]),
+    "warped to logarithms": Warped(Matern52(1.5), 1, 0.0),
+    "warped to logarithms of the other side": Warped(Linear(0.4), [0, 1, 2], [2.0, 1.0, -1.0]),
     "group by function": Categorical(columns=0) * Gaussian([0.8], columns=2) + Categorical(0.5, columns=[0, 1]),
 }
 SMOOTH = {name: kernel for name, kernel in CASES.items() if "Categorical" not in repr(kernel)}

@@ -73,13 +73,14 @@ def test_a_search_ends_where_that_of_fit_does(cases):
 def test_the_default_kernel_has_priors_but_where_something_else_is_said(cases):
     X, real, labels, _ = cases
     model = GPClassifier().fit(X, labels)
-    other = GPClassifier(priors={"lengthscale": bgp.hyper.LogNormal(np.log(0.1), 0.01)}).fit(X, labels)
-    assert model.kernel_.lengthscale.shape == (2,)
-    np.testing.assert_allclose(other.kernel_.lengthscale, 0.1, rtol=0.1)
-    assert GPClassifier(fixed=["variance"]).fit(X, labels).kernel_.variance == 10.0
-    with pytest.warns(BoundWarning, match="lengthscale"):  # which start within their bounds, and have no prior
-        bounded = GPClassifier(bounds={"lengthscale": (2.0, 2.5)}).fit(X, labels)
-    assert bounded.kernel_.lengthscale[0] == pytest.approx(2.0)
+    narrow = {"gaussian_lengthscale": bgp.hyper.LogNormal(np.log(0.1), 0.01)}
+    other = GPClassifier(priors=narrow).fit(X, labels)
+    assert model.kernel_.params["gaussian_lengthscale"].shape == (2,)
+    np.testing.assert_allclose(other.kernel_.params["gaussian_lengthscale"], 0.1, rtol=0.1)
+    assert GPClassifier(fixed=["gaussian_variance"]).fit(X, labels).kernel_.params["gaussian_variance"] == 10.0
+    with pytest.warns(BoundWarning, match="lengthscale"):  # which have no prior then
+        bounded = GPClassifier(bounds={"gaussian_lengthscale": (2.0, 2.5)}).fit(X, labels)
+    assert bounded.kernel_.params["gaussian_lengthscale"][0] == pytest.approx(2.0)
     regressor = GPRegressor().fit(X, real)
     assert regressor.score(X, real) > 0.9
     noise = regressor.posterior_.problem.likelihood.noise_variance

@@ -139,7 +139,7 @@ def test_text_goes_through_pipelines_and_searches():
     assert np.all(np.isfinite(cross_val_score(model, MIXED, LABELS, cv=2, scoring="neg_log_loss", error_score="raise")))
 
 
-@pytest.mark.parametrize("kernel", [None, bgp.kernels.Gaussian(1.0), bgp.kernels.Gaussian(1.0) + KERNEL])
+@pytest.mark.parametrize("kernel", [bgp.kernels.Gaussian(1.0), bgp.kernels.Gaussian(1.0) + KERNEL])
 @pytest.mark.parametrize("kind", KINDS)
 def test_text_that_no_kernel_reads_as_groups_is_named(kernel, kind):
     with pytest.raises(ValueError, match=r"X must hold numbers.* column 'site'"):

@@ -1,0 +1,211 @@
+"""The default model: the kernel and the priors of `fit` where no kernel is given.
+
+The kernel is a smooth function of all columns, with a length scale for each, plus a constant. Its length scales are
+held against the spread of the columns, so that their units do not matter, and have a hierarchical prior: what they
+share moves freely, and each is near to it. A search begins with one for all (`optimise.alike`). Columns with a long
+tail are made straighter if the evidence is for it. The numbers were chosen on some tables and looked at on others:
+docs/default_model.md.
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from bayesgp_mf.errors import UndefinedQuantityError
+from bayesgp_mf.hyper.objective import NO_VALUE, TOO_LARGE
+from bayesgp_mf.hyper.priors import LogNormal, Prior
+from bayesgp_mf.hyper.search import Evidence
+from bayesgp_mf.hyper.target import Target
+from bayesgp_mf.inputs.frames import as_pandas
+from bayesgp_mf.inputs.groups import columns_of_text, with_columns
+from bayesgp_mf.inputs.labels import as_real_targets, encode_targets
+from bayesgp_mf.inputs.options import as_likelihood
+from bayesgp_mf.inputs.tables import as_inputs, as_offset, as_weights, check_here, feature_names
+from bayesgp_mf.kernels import Bias, Categorical, Gaussian, Kernel, Sum, Warped
+from bayesgp_mf.kernels.warped import straightened
+from bayesgp_mf.likelihoods import Likelihood, Probit
+from bayesgp_mf.likelihoods.by_case import by_case
+from bayesgp_mf.matrices.blas import one_thread_if_small
+from bayesgp_mf.methods import get_method
+from bayesgp_mf.types import Array
+
+REACH = 1.5
+"""The median of a length scale, in standard deviations of its column times the root of their number."""
+SHARED, OWN = 1.2, 0.5
+"""Standard deviations of the logarithm of what length scales share, and of what each has of its own."""
+SPREAD = 1.5
+"""Of the logarithm of a variance."""
+OF_LABELS = 10.0
+"""The median variance of the latent function of labels, whose noise has variance 1."""
+OF_COUNTS = 1.0
+"""That of the logarithm of an expected count."""
+SKEWED = 1.0
+"""Skewness beyond which a column may be made straighter."""
+COMPARED = 300
+"""Cases by whose evidence it is asked whether it should, at most."""
+WORTH = 2.0
+"""In nats; by less the evidence does not tell the two apart, and the plain columns stay."""
+FLAT = 1e-12
+"""Relative to its largest number, a standard deviation of a column below this is rounding."""
+
+
+class DefaultModel(NamedTuple):
+    """A kernel, and priors of its parameters by name.
+
+    Attributes
+    ----------
+    kernel : Kernel
+        `kernels.Gaussian` with a length scale for each column of numbers, `kernels.Categorical` for each column of
+        text, and `kernels.Bias`; each parameter at the median of its prior. `kernels.Warped` is around it where the
+        evidence of some cases is for straighter columns.
+    priors : dict of str to LogNormal
+        Of all of its parameters.
+    """
+
+    kernel: Kernel
+    priors: dict[str, Prior]
+
+
+def default_model(
+    X: Any,
+    y: ArrayLike | None = None,
+    likelihood: Likelihood = Probit(),
+    *,
+    offset: ArrayLike | None = None,
+    weights: ArrayLike | None = None,
+) -> DefaultModel:
+    """Return the kernel and the priors that `fit` takes where no kernel is given.
+
+    Parameters
+    ----------
+    X : (n, d) array_like
+        Inputs, as `fit` takes them. Columns of text are groups.
+    y : (n,) array_like, optional
+        Targets. Where they are measurements, their spread is that of the function; the level of measurements or counts
+        says how far from zero the constant may be.
+    likelihood : Likelihood
+        Of the targets.
+    offset, weights : float or (n,) array_like, optional
+        As `fit` takes them.
+
+    Returns
+    -------
+    DefaultModel
+        A pair of a kernel and a dict of priors.
+
+    Raises
+    ------
+    ValueError
+        If inputs are malformed, or measurements are missing.
+
+    Examples
+    --------
+    >>> import bayesgp_mf as bgp
+    >>> pima = bgp.datasets.load_pima()
+    >>> kernel, priors = bgp.hyper.default_model(pima.X, pima.y)
+    >>> list(priors)
+    ['gaussian_lengthscale', 'gaussian_variance', 'bias_variance']
+    """
+    check_here(X, None)
+    table, likelihood = as_pandas("X", X), as_likelihood(likelihood)
+    names, groups = feature_names("X", table), columns_of_text(table)
+    inputs = as_inputs("X", with_columns(table, dict.fromkeys(groups, np.zeros(len(table)))))
+    n, d = inputs.shape
+    smooth = [j for j in range(d) if j not in groups]
+    by_log, by_case_weights = as_offset(offset, table, n), as_weights(weights, table, n)
+    w = np.ones(n) if by_case_weights is None else by_case_weights
+    spread, level = _of_targets(y, likelihood, by_log, w)
+
+    def model(seen: Array) -> DefaultModel:
+        """Return the model of inputs that went through a transformation, or through none."""
+        terms: list[Kernel] = []
+        if smooth:
+            lengthscale = REACH * math.sqrt(d) * _spread(seen[:, smooth], w)
+            columns = (smooth if names is None else [names[j] for j in smooth]) if groups else None
+            terms.append(Gaussian(lengthscale if len(smooth) > 1 else lengthscale[0], spread, columns=columns))
+        # all groups together move as much as the noise of a label
+        of_groups = spread / OF_LABELS / max(len(groups), 1)
+        terms += [Categorical(of_groups, columns=j if names is None else names[j]) for j in groups]
+        kernel = Sum(*terms, Bias(level))
+        return DefaultModel(kernel, {name: _prior(name, value) for name, value in kernel.params.items()})
+
+    skewed = [j for j in smooth if _is_skewed(inputs[:, j], w)]
+    if not skewed or y is None:
+        return model(inputs)
+    power, centre, scale = zip(*(straightened(inputs[:, j], w) for j in skewed), strict=True)
+    warped = Warped(Bias(), skewed, power, centre, scale).warp(inputs)
+    t, class_names = encode_targets(y, n, likelihood)
+    of_cases = likelihood.with_classes(class_names)
+    if likelihood.has_classes:  # one of two tells as much, in a fraction of the time
+        t, of_cases = np.where(t == np.bincount(t.astype(np.intp)).argmax(), 1.0, -1.0), Probit()
+    some = np.sort(np.random.default_rng(0).permutation(n)[:COMPARED])
+    given = t[some], by_case(of_cases, by_log, by_case_weights).of_cases(some), spread, level
+    plain, straight = (
+        _evidence((seen[:, smooth] / _spread(seen[:, smooth], w))[some], *given) for seen in (inputs, warped)
+    )
+    if not straight > plain + WORTH:
+        return model(inputs)
+    kernel, priors = model(warped)
+    return DefaultModel(Warped(kernel, skewed, power, centre, scale), priors)
+
+
+def _prior(name: str, value: Array) -> Prior:
+    """Return the prior of a parameter whose median is ``value``."""
+    if value.ndim:
+        return LogNormal(tuple(np.log(value).tolist()), OWN, common=SHARED)
+    return LogNormal(float(np.log(value)), SHARED if name.endswith("lengthscale") else SPREAD)
+
+
+def _is_skewed(x: Array, w: Array) -> bool:
+    """Tell whether the tails of a column ``(n,)`` of more than two values, with weights, differ much."""
+    z = (x - np.average(x, weights=w)) / _spread(x[:, None], w)
+    return abs(float(np.average(z**3, weights=w))) > SKEWED and np.unique(x[w > 0]).size > 2
+
+
+def _evidence(X: Array, t: Array, likelihood: Likelihood, spread: float, level: float) -> float:
+    """Return the highest log evidence, with the prior, of one length scale in units of the columns; -inf if none is.
+
+    What this says of two transformations the one with many length scales says too, after ten times as long.
+    """
+    lengthscale = REACH * math.sqrt(X.shape[1])
+    kernel = Gaussian(lengthscale, spread) + Bias(level)
+    priors = {name: _prior(name, value) for name, value in kernel.params.items()}
+    target = Target(X, t, likelihood, kernel, get_method("tap", likelihood), priors=priors)
+    with warnings.catch_warnings(), one_thread_if_small(t.size):
+        warnings.simplefilter("ignore")  # nothing of this is an answer
+        try:
+            found = Evidence(starts=1).choose(target, np.random.default_rng(0), lambda _: None)
+        except (*NO_VALUE, *TOO_LARGE, UndefinedQuantityError):
+            return -np.inf
+    return float(found.stats["lp"][0])
+
+
+def _spread(X: Array, w: Array) -> Array:
+    """Return the standard deviation of each column, with weights, and 1 where all numbers are equal."""
+    largest = np.max(np.abs(X), axis=0)
+    unit = np.where(largest > 0, largest, 1.0)  # squares of numbers near 1 are numbers
+    away = X / unit - np.average(X / unit, axis=0, weights=w)
+    found = np.sqrt(np.average(away**2, axis=0, weights=w))
+    return np.where(found > FLAT, found * unit, 1.0)
+
+
+def _of_targets(y: Any, likelihood: Likelihood, offset: Array | None, w: Array) -> tuple[float, float]:
+    """Return the median variances of the function and of its constant, in squared latent units."""
+    of_trials = "trials" in likelihood.new_case_facts
+    if of_trials or (likelihood.is_discrete and not likelihood.whole_targets):
+        return OF_LABELS, 1.0
+    if y is None:
+        name = likelihood.display_name
+        raise ValueError(f"y is missing: the targets of {name} say how large the function and its constant are.")
+    t = as_real_targets(y)
+    mean = float(np.average(t, weights=w))
+    if likelihood.whole_targets:
+        rate = math.log(max(mean, 0.0) + 0.5) - (0.0 if offset is None else float(np.average(offset, weights=w)))
+        return OF_COUNTS, 1.0 + rate**2
+    variance = float(_spread(t[:, None], w)[0]) ** 2
+    return variance, variance + mean**2
