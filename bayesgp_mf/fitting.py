@@ -218,7 +218,9 @@ def fit(
         within = {name: np.clip(value, *limits[name]) for name, value in kernel.params.items() if name in limits}
         kernel, said = kernel.replace(**within), {*as_mapping("priors", priors), *limits, *as_names("fixed", fixed)}
         priors = {**{name: prior for name, prior in of_default.items() if name not in said}, **(priors or {})}
-        strategy = strategy or Evidence(starts=1)
+        strategy = strategy or Evidence()
+        if not isinstance(hyper, Strategy):  # one start, since it begins at the best that is alike
+            strategy = strategy.with_starts(1)
     kernel = as_kernel(kernel, tuned=strategy is not None).with_column_names(features)
     X, kernel = as_inputs_of(kernel, table)
     t, class_names = encode_targets(y, X.shape[0], likelihood, positive)

@@ -11,6 +11,7 @@ from typing import Any, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
 from scipy.integrate import cumulative_trapezoid
+from scipy.special import ndtr, ndtri
 
 from bayesgp_mf.types import Array
 
@@ -101,6 +102,14 @@ class LogNormal:
     def __repr__(self) -> str:
         shared = f", common={self.common!r}" if self.common else ""
         return f"LogNormal(mean={self.mean!r}, sd={self.sd!r}, power={self.power!r}{shared})"
+
+    def levels(self, own: Array, shared: Array) -> Array:
+        """Return probabilities ``(l, k)`` at which quantiles of each entry are joint draws, from uniform numbers.
+
+        ``own (l, k)`` are of each entry, ``shared (l,)`` of what all of them share.
+        """
+        part = self.common / np.hypot(np.asarray(self.sd), self.common)
+        return np.asarray(ndtr(np.sqrt(1.0 - part**2) * ndtri(own) + part * ndtri(shared)[:, None]))
 
     @property
     def of_each(self) -> LogNormal:

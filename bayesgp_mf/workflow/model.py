@@ -23,7 +23,7 @@ from bayesgp_mf.container.write import check_has_cases
 from bayesgp_mf.errors import UndefinedQuantityError
 from bayesgp_mf.fitting import Seed
 from bayesgp_mf.hyper import Prior, Target
-from bayesgp_mf.hyper.priors import quantiles
+from bayesgp_mf.hyper.priors import LogNormal, quantiles
 from bayesgp_mf.hyper.target import Model, public_names, with_own_priors
 from bayesgp_mf.inference.solution import Control
 from bayesgp_mf.inputs.frames import as_pandas, kind_of, row_labels
@@ -100,8 +100,11 @@ class Generative:
             low, high = target.lower[own], target.upper[own]
             if prior is None:
                 log_free[:, own] = low + levels[:, own] * (high - low)
-            else:
-                log_free[:, own] = quantiles(prior, levels[:, own], target.start[own], low, high)
+                continue
+            of_each = levels[:, own]
+            if isinstance(prior, LogNormal) and prior.common:
+                of_each = prior.levels(of_each, rng.random(count))
+            log_free[:, own] = quantiles(prior, of_each, target.start[own], low, high)
         return [target.model_at(each) for each in log_free]
 
     def latent(self, kernel: Kernel, count: int, rng: np.random.Generator) -> Array:

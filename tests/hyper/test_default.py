@@ -1,0 +1,153 @@
+"""The default model: no units, no order of columns, weights are copies, and a hierarchical prior that is one."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.stats import multivariate_normal
+
+import bayesgp_mf as bgp
+from bayesgp_mf.hyper import Evidence, LogNormal, default_model
+from bayesgp_mf.kernels import Bias, Categorical, Gaussian, Warped
+from bayesgp_mf.likelihoods import Gaussian as GaussianNoise
+
+N = 60
+RNG = np.random.default_rng(7)
+X = np.column_stack([RNG.normal(size=N), RNG.normal(size=N), np.exp(1.5 * RNG.normal(size=N))])
+LATENT = 2.0 * np.sin(X[:, 0]) + np.log(X[:, 2])
+LABELS = np.where(LATENT + 0.3 * RNG.normal(size=N) > 0, "yes", "no")
+COUNTS = RNG.poisson(np.exp(1.0 + 0.5 * LATENT))
+REAL = 30.0 + 4.0 * LATENT + 0.5 * RNG.normal(size=N)
+PLAIN = {"draws": 1, "chains": 1, "random_seed": 1, "progress": False}
+MODELS = [(LABELS, bgp.Probit()), (COUNTS, bgp.Poisson()), (REAL, GaussianNoise(1.0))]
+
+
+def p_of(X, y, likelihood, new, **options):
+    idata = bgp.predict(bgp.fit(X, y, likelihood=likelihood, **PLAIN, **options), new, draws=False)
+    return idata["predictions"]["latent_mean"].values, float(idata["fit"]["log_evidence"])
+
+
+@pytest.mark.parametrize(("y", "likelihood"), MODELS)
+def test_neither_units_nor_the_order_of_columns_matter(y, likelihood):
+    new = X[:5] + 0.1
+    mean, evidence = p_of(X, y, likelihood, new)
+    units, shift = np.array([1e-3, 40.0, 7.0]), np.array([5.0, -2e3, 0.3])
+    for change in (lambda Z: units * Z + shift, lambda Z: Z[:, [2, 0, 1]]):
+        other, same = p_of(change(X), y, likelihood, change(new))
+        np.testing.assert_allclose(other, mean, atol=2e-3)
+        assert same == pytest.approx(evidence, abs=1e-4)
+
+
+def test_a_long_tail_is_made_straighter_where_the_evidence_is_for_it():
+    kernel, priors = default_model(X, LABELS)
+    assert isinstance(kernel, Warped)
+    assert kernel.columns == (2,)
+    assert kernel.power[0] < 0.5
+    assert list(kernel.params) == list(priors)
+    plain = default_model(X).kernel  # without targets nothing speaks for it
+    assert not isinstance(plain, Warped)
+    gain = [
+        float(bgp.fit(X, LABELS, each, hyper=Evidence(starts=1), priors=priors, **PLAIN)["fit"]["log_evidence"])
+        for each in (kernel, plain)
+    ]
+    assert gain[0] > gain[1] + 2.0
+    assert not isinstance(default_model(X, RNG.permutation(LABELS)).kernel, Warped)
+
+
+@pytest.mark.parametrize(("y", "likelihood"), MODELS)
+def test_a_weight_of_two_is_the_case_twice(y, likelihood):
+    twice = np.where(np.arange(N) % 3, 1, 2)
+    weighted = default_model(X, y, likelihood, weights=twice)
+    copied = default_model(np.repeat(X, twice, axis=0), np.repeat(y, twice), likelihood)
+    assert type(weighted.kernel) is type(copied.kernel)
+    for name, value in weighted.kernel.params.items():
+        np.testing.assert_allclose(value, copied.kernel.params[name], rtol=1e-3)  # a power has two digits
+
+
+def test_text_tells_groups_and_equal_numbers_say_nothing():
+    frame = pd.DataFrame({"dose": X[:, 0], "site": np.where(LATENT > 0, "b", "a"), "same": 3.0})
+    kernel, priors = default_model(frame, LABELS)
+    assert [type(term) for term in kernel.terms] == [Gaussian, Categorical, Bias]
+    assert kernel.terms[0].params["lengthscale"][1] == pytest.approx(1.5 * np.sqrt(3.0))
+    idata = bgp.fit(frame, LABELS, **PLAIN)
+    new = bgp.predict(idata, frame.iloc[:4].assign(site=["a", "b", "elsewhere", "a"]), draws=False)
+    assert np.all(np.isfinite(new["predictions"]["p"]))
+    only_text = bgp.fit(frame[["site"]], LABELS, **PLAIN)
+    assert "categorical_variance" in only_text["fit"]
+    assert set(priors) == set(kernel.params)
+
+
+def test_what_is_said_of_a_parameter_replaces_its_prior():
+    with pytest.warns(bgp.BoundWarning):
+        idata = bgp.fit(X, LABELS, bounds={"gaussian_lengthscale": (1e-3, 1e-2)}, fixed=["bias_variance"], **PLAIN)
+    assert np.all(idata["fit"]["gaussian_lengthscale"] <= 1e-2 * (1.0 + 1e-9))
+    assert idata["fit"]["bias_variance"] == 1.0
+    with pytest.raises(ValueError, match="bias_variance"):
+        bgp.fit(X, LABELS, fixed=["bias_varianc"], **PLAIN)
+
+
+@pytest.mark.parametrize("hyper", ["loo", "integrate"])
+def test_every_way_to_choose_takes_it(hyper):
+    idata = bgp.fit(X[:, :2], LABELS, hyper=hyper, draws=20, chains=1, random_seed=1, progress=False)
+    assert np.all(np.isfinite(idata["fit"]["loo_i"]))
+
+
+def test_several_classes_and_levels_have_one_too():
+    classes = np.array(["a", "b", "c"])[np.digitize(LATENT, [-1.0, 1.0])]
+    levels = np.digitize(LATENT, [-1.0, 1.0])
+    for y, likelihood in ((classes, bgp.MultinomialProbit()), (levels, bgp.Ordinal([-1.0, 1.0]))):
+        idata = bgp.fit(X, y, likelihood=likelihood, **PLAIN)
+        assert float(idata["fit"]["loo_i"].mean()) > np.log(1.0 / 3.0)
+
+
+def test_measurements_say_how_large_the_function_is():
+    with pytest.raises(ValueError, match="y is missing"):
+        default_model(X, likelihood=GaussianNoise(1.0))
+    variance = default_model(X, REAL, GaussianNoise(1.0)).kernel.params["gaussian_variance"]
+    assert variance == pytest.approx(np.var(REAL))
+
+
+@pytest.mark.parametrize("power", [1.0, -2.0])
+def test_a_part_in_common_makes_one_joint_density(power):
+    prior = LogNormal((0.3, 1.0, 2.0), (0.5, 0.7, 0.2), power, common=1.2)
+    at = np.array([0.2, -0.4, 0.1])
+    density, slope = prior.log_density(at)
+    covariance = np.diag(np.square(prior.sd)) + 1.2**2
+    expected = multivariate_normal.logpdf(power * at, prior.mean, covariance) + 3.0 * np.log(abs(power))
+    assert density.sum() == pytest.approx(expected)
+    for k, step in enumerate(1e-6 * np.eye(3)):
+        ahead, behind = (prior.log_density(at + side * step)[0].sum() for side in (1.0, -1.0))
+        assert slope[k] == pytest.approx((ahead - behind) / 2e-6, rel=1e-6)
+    assert LogNormal(0.0, 1.0, common=0.0).log_density(at)[0] == pytest.approx(LogNormal().log_density(at)[0], abs=9.0)
+    with pytest.raises(ValueError, match="common must be"):
+        LogNormal(common=-1.0)
+
+
+def test_draws_of_the_prior_share_it():
+    prior = LogNormal(0.0, 0.5, common=1.2)
+    drawn = bgp.prior_predictive(X[:5], Gaussian([1.0, 1.0]), priors={"lengthscale": prior}, draws=2000, random_seed=3)[
+        "prior"
+    ]["lengthscale"].values.reshape(-1, 2)
+    covariance = np.cov(np.log(drawn).T)
+    np.testing.assert_allclose(covariance, [[1.69, 1.44], [1.44, 1.69]], rtol=0.12)
+
+
+def test_a_container_keeps_the_prior_and_the_kernel(tmp_path):
+    idata = bgp.fit(X, LABELS, **PLAIN)
+    bgp.save(idata, tmp_path / "fit.nc")
+    again = bgp.predict(bgp.load(tmp_path / "fit.nc"), X[:5], draws=False)
+    np.testing.assert_array_equal(again["predictions"]["p"], bgp.predict(idata, X[:5], draws=False)["predictions"]["p"])
+    drawn = bgp.prior_predictive(bgp.load(tmp_path / "fit.nc"), draws=10, random_seed=1)
+    assert drawn["prior"]["gaussian_lengthscale"].shape == (1, 10, 3)
+
+
+def test_a_stream_chooses_it_on_its_first_cases(tmp_path):
+    stream = bgp.streams.Stream(first=40, random_seed=1).update(X[:20], LABELS[:20], progress=False)
+    stream.save(tmp_path / "stream.npz")
+    for each in (stream, bgp.streams.load(tmp_path / "stream.npz")):
+        each.update(X[20:40], LABELS[20:40], progress=False)
+        chosen = bgp.fit(X[:40], LABELS[:40], **PLAIN)["fit"]["gaussian_lengthscale"].values
+        np.testing.assert_allclose(each.kernel.params["gaussian_lengthscale"], chosen, rtol=0.05)
+    one = bgp.streams.Stream(likelihood=GaussianNoise(1.0)).update(X[0], REAL[0], progress=False)
+    assert np.all(np.isfinite(one.latent(X[:3])[0]))
