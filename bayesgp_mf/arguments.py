@@ -38,6 +38,12 @@ def check_flags(**options: object) -> None:
             raise ValueError(f"{name} must be True or False, got {value!r}.")
 
 
+def check_one_of(name: str, value: object, *names: str) -> None:
+    """Raise a ValueError if an option is none of its names."""
+    if value not in names:
+        raise ValueError(f"{name} must be {', '.join(map(repr, names[:-1]))} or {names[-1]!r}, got {value!r}.")
+
+
 def as_mapping(argument: str, given: Any) -> Mapping[str, Any]:
     """Return what is given by name, which is nothing if it is None, or raise a ValueError."""
     if not isinstance(given, Mapping | None):

@@ -9,6 +9,7 @@ from typing import Literal, TypeAlias
 
 from numpy.typing import ArrayLike
 
+from bayesgp_mf.arguments import check_one_of
 from bayesgp_mf.inference.problem import Problem, as_matrix, as_targets
 from bayesgp_mf.inference.solution import Control, Solution, check_control, check_start
 from bayesgp_mf.inference.solver import Solver, Traits, traits_of
@@ -96,8 +97,7 @@ def check_cavities(solver: Solver) -> None:
 
 def check_marginals(marginals: str, solver: Solver | None) -> None:
     """Raise a ValueError if there are no such marginals, or a method, if one is given, has no cavities to tilt."""
-    if marginals not in ("gaussian", "tilted"):
-        raise ValueError(f"marginals must be 'gaussian' or 'tilted', got {marginals!r}.")
+    check_one_of("marginals", marginals, "gaussian", "tilted")
     if marginals == "tilted" and solver is not None:
         check_cavities(solver)
 

@@ -37,7 +37,7 @@ def as_html(title: str, rows: Iterable[tuple[str, object]], figure: str = "") ->
     """
     cells = "".join(
         f'<tr><th scope="row" style="{NAME}">{escape(name)}</th>'
-        f'<td style="text-align:left;white-space:pre-line">{escape(_cut(str(value)))}</td></tr>'
+        f'<td style="text-align:left;white-space:pre-line">{escape(cut(str(value)))}</td></tr>'
         for name, value in rows
     )
     table = f"<table>{cells}</table>" if cells else ""
@@ -84,5 +84,6 @@ FEW = 12
 """Entries of a vector that are shown one by one."""
 
 
-def _cut(text: str) -> str:
-    return text if len(text) <= LONGEST else text[: LONGEST - 1].rstrip() + "\N{HORIZONTAL ELLIPSIS}"
+def cut(text: str, longest: int = LONGEST) -> str:
+    """Return a text with no more than so many letters."""
+    return text if len(text) <= longest else text[: longest - 1].rstrip() + "\N{HORIZONTAL ELLIPSIS}"

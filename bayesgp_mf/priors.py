@@ -15,6 +15,7 @@ import numpy as np
 from scipy.optimize import brentq
 from scipy.stats import norm
 
+from bayesgp_mf.arguments import check_one_of
 from bayesgp_mf.hyper.priors import Exponential, LogNormal, Prior
 from bayesgp_mf.hyper.target import Model
 from bayesgp_mf.inputs.frames import as_pandas
@@ -125,8 +126,7 @@ def suggest(
         the median is 1: then nine in ten probabilities lie between 0.05 and 0.95
     """
     check_here(X, None)
-    if form not in get_args(Form):
-        raise ValueError(f"form must be one of {list(get_args(Form))}, got {form!r}.")
+    check_one_of("form", form, *get_args(Form))
     table, likelihood = as_pandas("X", X), as_likelihood(likelihood)
     inputs, kernel = as_inputs_of(as_kernel(kernel, tuned=True).with_column_names(feature_names("X", table)), table)
     sd, moves = _latent_sd(likelihood, between)

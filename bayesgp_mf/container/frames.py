@@ -8,6 +8,7 @@ from typing import Any, Literal
 import pandas as pd
 import xarray as xr
 
+from bayesgp_mf.arguments import check_one_of
 from bayesgp_mf.container.groups import Container, get_group, group_names
 from bayesgp_mf.container.layout import TABLE
 from bayesgp_mf.container.read import fit_group
@@ -82,27 +83,23 @@ def _group_of(idata: Container | xr.Dataset, group: str | None) -> xr.Dataset:
         return idata
     fit = fit_group(idata)
     has_predictions = "predictions" in group_names(idata)
-    if group not in (None, "predictions", "fit"):
-        raise ValueError(f"group must be 'predictions' or 'fit', got {group!r}.")
-    if group == "predictions" and not has_predictions:
-        raise ValueError("there are no predictions in this container. Make them: predict(idata, X_new).")
     if group is None:
         group = "predictions" if has_predictions else "fit"
+    check_one_of("group", group, "predictions", "fit")
+    if group == "predictions" and not has_predictions:
+        raise ValueError("there are no predictions in this container. Make them: predict(idata, X_new).")
     if group == "fit":
         check_has_cases(fit, "a table of the cases")
     return get_group(idata, group)
 
 
 def _as_pandas(table: xr.Dataset) -> pd.DataFrame:
-    columns: dict[str, Any] = {}
-    for name, values in table.data_vars.items():
-        several = next((dim for dim in _SEVERAL if dim in values.dims), None)
-        if several is None:
-            columns[str(name)] = values.values
-        else:
-            places = enumerate(table[several].values)
-            columns |= {f"{name}[{each}]": values.isel({several: k}).values for k, each in places}
-    return pd.DataFrame(columns, index=pd.Index(table[ROWS].values))
+    each: dict[Any, Any] = {name: values.to_pandas() for name, values in table.data_vars.items()}
+    columns = [
+        part.rename(name) if part.ndim == 1 else part.rename(columns=f"{name}[{{}}]".format)
+        for name, part in each.items()
+    ]
+    return pd.concat(columns, axis=1).rename_axis(index=None, columns=None)
 
 
 def _as_polars(table: xr.Dataset) -> Any:

@@ -88,7 +88,7 @@ def check_parameter_names(names: Iterable[str], records: Iterable[str] = ()) -> 
     ``records`` are the dimensions of what is recorded of a choice of hyperparameters.
     """
     for name in names:
-        if _is_taken(name) or name in records:
+        if not is_parameter(name) or name in records:
             raise ValueError(
                 f"a parameter of the kernel or the likelihood is called {name!r}, which is taken in the container. "
                 "Rename it."
@@ -101,18 +101,14 @@ def stored_parameters(fit: xr.Dataset, kernel: Kernel, likelihood: Likelihood) -
     A file of an earlier version has none of them.
     """
     names = public_names(kernel, likelihood).items()
-    return {name: own for name, own in names if name in fit and not _is_taken(name)}
-
-
-def _is_taken(name: str) -> bool:
-    dims = {dim for dims in _BESIDE_PARAMETERS.values() for dim in dims}
-    taken = {*_BESIDE_PARAMETERS, *dims, *SAMPLE_DIMS, "node", "feature", "hyper"}
-    return name in taken or name.startswith("hyper_")
+    return {name: own for name, own in names if name in fit and is_parameter(name)}
 
 
 def is_parameter(name: str) -> bool:
     """Return whether a variable of the group ``fit`` can only be a parameter of the kernel or the likelihood."""
-    return not _is_taken(name)
+    dims = {dim for dims in _BESIDE_PARAMETERS.values() for dim in dims}
+    taken = {*_BESIDE_PARAMETERS, *dims, *SAMPLE_DIMS, "node", "feature", "hyper"}
+    return name not in taken and not name.startswith("hyper_")
 
 
 def has_a_meaning(group: str, name: str, *, is_attribute: bool = False) -> bool:

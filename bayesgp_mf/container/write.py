@@ -26,11 +26,10 @@ from bayesgp_mf.container.layout import (
     OF_MODEL,
     SAMPLE_DIMS,
     Layout,
-    check_parameter_names,
     common_attrs,
 )
 from bayesgp_mf.container.quality import quality_of_fit
-from bayesgp_mf.container.stored import describe_likelihood, model_attrs, stored_solution
+from bayesgp_mf.container.stored import model_attrs, stored_solution
 from bayesgp_mf.errors import Status, UndefinedQuantityError
 from bayesgp_mf.hyper.target import Model
 from bayesgp_mf.inference.problem import Problem
@@ -142,8 +141,6 @@ def drawn_groups(
         **found.stats,
     }
     variables = {}
-    if posterior.averaged:
-        stats["node"] = node
     if found.sampled:
         for name in params[0]:
             values = np.array([each[name] for each in params])
@@ -153,8 +150,8 @@ def drawn_groups(
         "posterior_predictive": xr.Dataset({"y": layout.targets(drawn["y"], SAMPLE_DIMS)}),
         "sample_stats": xr.Dataset({name: layout.along(SAMPLE_DIMS, values) for name, values in stats.items()}),
     }
-    if "node" in stats:
-        groups["sample_stats"]["node"].attrs.update(sealed(stats["node"]))
+    if posterior.averaged:
+        groups["sample_stats"]["node"] = layout.along(SAMPLE_DIMS, node).assign_attrs(sealed(node))
     if "log_likelihood" in drawn:
         groups["log_likelihood"] = xr.Dataset({"y": layout.variable("y", drawn["log_likelihood"], SAMPLE_DIMS)})
         # the prior of what is drawn at the top of the model: of hyperparameters, or, where these are not drawn, of f
@@ -174,12 +171,9 @@ def _leave_one_out(posterior: Process) -> tuple[LeaveOneOut | None, str]:
 
 def _summary(posterior: Process, loo: LeaveOneOut | None, layout: Layout) -> dict[str, xr.DataArray]:
     """What a fit says of each training case, averaged over the hyperparameters if there are several settings."""
-    values = {"latent_mean": posterior.mean_at_training}
+    values = {"latent_mean": posterior.mean_at_training, "latent_sd": np.sqrt(posterior.at_training[1])}
     if loo is not None:
-        values["cavity_mean"] = loo.mean
-    values["latent_sd"] = np.sqrt(posterior.at_training[1])
-    if loo is not None:
-        values |= {"cavity_sd": np.sqrt(loo.variance), "loo_i": loo.log_density}
+        values |= {"cavity_mean": loo.mean, "cavity_sd": np.sqrt(loo.variance), "loo_i": loo.log_density}
     return {name: layout.variable(name, value) for name, value in values.items()}
 
 
@@ -223,12 +217,6 @@ def _setting(part: Part) -> dict[str, NDArray[Any]]:
 def gradient_name(name: str) -> str:
     """Return what the derivative of the log evidence in a parameter of the kernel is called."""
     return f"hyper_gradient_{name}"  # no parameter may begin like this
-
-
-def check_storable_in_parts(kernel: Kernel, likelihood: Likelihood) -> None:
-    """Raise a ValueError if a container could not have this kernel or this likelihood, before any work is done."""
-    describe_likelihood(likelihood)
-    check_parameter_names(kernel.params)
 
 
 def posterior_in_parts(

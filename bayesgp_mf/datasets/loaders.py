@@ -6,8 +6,9 @@ from typing import Literal, overload
 
 import numpy as np
 
+from bayesgp_mf.arguments import check_flags
 from bayesgp_mf.datasets.dataset import Dataset, FrameDataset
-from bayesgp_mf.datasets.tables import CsvTable, assemble, check_flag, check_integer, read_columns
+from bayesgp_mf.datasets.tables import CsvTable, assemble, check_integer, read_columns
 
 _PIMA = CsvTable(
     "pima",
@@ -168,7 +169,7 @@ def load_sonar(*, standardise: bool = True, exchange: bool = False, as_frame: bo
     >>> load_sonar(exchange=True).X_test.shape
     (104, 60)
     """
-    exchange = check_flag("exchange", exchange)
+    check_flags(exchange=exchange)
     marked = np.array([bit == "1" for bit in format(_TRAINING_ROWS, f"0{_ROWS}b")])
     train = ~marked if exchange else marked
     return assemble(_SONAR, read_columns("sonar.csv"), train, standardise=standardise, as_frame=as_frame)

@@ -11,6 +11,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from bayesgp_mf.arguments import check_flags
 from bayesgp_mf.datasets.dataset import Dataset, FrameDataset, as_frames
 from bayesgp_mf.types import Array
 
@@ -55,9 +56,10 @@ def assemble(
     ValueError
         If ``standardise`` or ``as_frame`` is not a bool.
     """
+    check_flags(standardise=standardise, as_frame=as_frame)
     X, y = input_matrix(columns, table.features), np.array(columns[table.label])
     mean, scale = np.zeros(X.shape[1]), np.ones(X.shape[1])
-    if check_flag("standardise", standardise):
+    if standardise:
         mean, scale = training_moments(X[train], table.features)
     dataset = Dataset(
         name=table.name,
@@ -73,7 +75,7 @@ def assemble(
         units=table.units,
         fold=None if fold is None else fold[train],
     )
-    return as_frames(dataset, train, table.label) if check_flag("as_frame", as_frame) else dataset
+    return as_frames(dataset, train, table.label) if as_frame else dataset
 
 
 def training_moments(X: Array, feature_names: tuple[str, ...]) -> tuple[Array, Array]:
@@ -92,13 +94,6 @@ def training_moments(X: Array, feature_names: tuple[str, ...]) -> tuple[Array, A
             "Drop these inputs or pass standardise=False."
         )
     return X.mean(axis=0), X.std(axis=0)
-
-
-def check_flag(name: str, value: object) -> bool:
-    """Return `value` as a bool, or raise a ValueError: a word such as 'no' would otherwise count as true."""
-    if not isinstance(value, bool | np.bool_):
-        raise ValueError(f"{name} must be True or False, got {value!r}. Pass {name}=True or {name}=False.")
-    return bool(value)
 
 
 def check_integer(name: str, value: object, *, low: int, high: float = math.inf, expected: str, advice: str) -> int:

@@ -41,12 +41,7 @@ def some_settings(process: Process, most: int | None = None) -> Process:
 
 def weighted_quantiles(values: Array, weights: Array, levels: Array) -> Array:
     """Return quantiles ``(q, ...)`` of values ``(k, ...)`` along the first axis, with weights ``(k,)``."""
-    order = np.argsort(values, axis=0, kind="stable")
-    ends = np.cumsum(weights[order], axis=0)
-    ordered = np.take_along_axis(values, order, axis=0)
-    reached = [np.argmax(ends >= level * ends[-1:], axis=0) for level in levels]
-    found = [np.take_along_axis(ordered, first[None], axis=0)[0] for first in reached]
-    return np.array(found) if found else np.empty((0, *values.shape[1:]))
+    return np.asarray(np.quantile(values, levels, axis=0, weights=weights, method="inverted_cdf"))
 
 
 Scale: TypeAlias = Literal["latent", "target"]

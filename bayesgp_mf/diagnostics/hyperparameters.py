@@ -115,9 +115,8 @@ def hyperparameters(idata: Container) -> Hyperparameters:
         raise ValueError(f"this container has no parameters of one kernel. Pass {one}.")
     names, values = tuple(columns), np.stack(list(columns.values()), axis=1)
     weights = fit["node_weight"].values if dims == ("node",) else np.full(len(values), 1.0 / len(values))
-    quantiles = weighted_quantiles(values, weights, np.array(LEVELS))
-    if random:
-        quantiles = np.quantile(values, LEVELS, axis=0)
+    levels = np.array(LEVELS)
+    quantiles = np.quantile(values, levels, axis=0) if random else weighted_quantiles(values, weights, levels)
     prior, bound = np.full(quantiles.shape, np.nan), np.zeros(len(names))
     kind = "draws" if random else "nodes" if dims else "chosen"
     searched = [(k, tuned.index(keys[name])) for k, name in enumerate(names) if keys[name] in tuned]

@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 from scipy.special import betaln, gammaln, xlog1py, xlogy
+from scipy.stats import t as student_t
 
 from bayesgp_mf.container.groups import Container, get_group
 from bayesgp_mf.container.loo import log_densities
@@ -181,8 +182,7 @@ def _of_gaussian(y: Array) -> Array:
     mean = (np.sum(y) - y) / (n - 1)
     squares = np.maximum(np.sum((y - y.mean()) ** 2) - (y - y.mean()) ** 2 * n / (n - 1), np.finfo(float).tiny)
     scale = np.sqrt(squares / (n - 2) * n / (n - 1))
-    constant = gammaln(0.5 * (n - 1)) - gammaln(0.5 * (n - 2)) - 0.5 * np.log((n - 2) * np.pi)
-    return np.asarray(constant - np.log(scale) - 0.5 * (n - 1) * np.log1p(((y - mean) / scale) ** 2 / (n - 2)))
+    return np.asarray(student_t.logpdf(y, n - 2, mean, scale))
 
 
 def _coverage(found: Predicted) -> float | None:

@@ -13,7 +13,7 @@ from typing import Literal, NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike
 
-from bayesgp_mf.arguments import as_generator, check_integers
+from bayesgp_mf.arguments import as_generator, check_integers, check_one_of
 from bayesgp_mf.errors import ConvergenceError, NotPositiveDefiniteError, Status
 from bayesgp_mf.inference.problem import Problem, as_float_array
 from bayesgp_mf.inputs.frames import as_pandas
@@ -207,8 +207,7 @@ MOVES: dict[str, Move] = {"reflect": reflect_move, "slice": slice_move}
 
 def get_move(name: str) -> Move:
     """Return a move by name, or raise a ValueError."""
-    if not isinstance(name, str) or name not in MOVES:
-        raise ValueError(f"move must be one of {sorted(MOVES)}, got {name!r}.")
+    check_one_of("move", name, *MOVES)
     return MOVES[name]
 
 

@@ -257,13 +257,12 @@ class Objective:
         solver, control = self.target.solver, self._control
         if self._any_solved and not self._from_prior and not problem.likelihood.log_concave:
             control = replace(control, max_iterations=min(FOLLOWED, control.max_iterations))
-        if self._last is not None:
-            try:
-                solution = solver.solve(problem, control, self._last)
-                return solution, self.score(solver, problem, solution)
-            except NO_VALUE as reason:  # the last point says nothing of this one
-                if isinstance(reason, ConvergenceError) and traits_of(solver).starts_again:
-                    raise
+        try:
+            solution = solver.solve(problem, control, self._last)
+            return solution, self.score(solver, problem, solution)
+        except NO_VALUE as reason:  # the last point says nothing of this one
+            if self._last is None or (isinstance(reason, ConvergenceError) and traits_of(solver).starts_again):
+                raise
         solution = solver.solve(problem, control)
         return solution, self.score(solver, problem, solution)
 

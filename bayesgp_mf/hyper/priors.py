@@ -76,12 +76,11 @@ class LogNormal:
     common: float = 0.0
 
     def __post_init__(self) -> None:
-        _check_finite(mean=self.mean, sd=self.sd, power=self.power, common=self.common)
+        _check_numbers(mean=self.mean, sd=self.sd, power=self.power, common=self.common)
         if np.any(np.asarray(self.sd) <= 0):
             raise ValueError(f"sd must be > 0 (a standard deviation of the logarithm), got {self.sd!r}.")
         if self.common < 0:
             raise ValueError(f"common must be >= 0 (a standard deviation of the logarithm), got {self.common!r}.")
-        _check_power(self.power)
 
     def log_density(self, log_value: Array) -> tuple[Array, Array]:
         """Return the log density with respect to log theta and its derivative in log theta; elementwise.
@@ -161,10 +160,9 @@ class Exponential:
     power: float = 1.0
 
     def __post_init__(self) -> None:
-        _check_finite(rate=self.rate, power=self.power)
+        _check_numbers(rate=self.rate, power=self.power)
         if np.any(np.asarray(self.rate) <= 0):
             raise ValueError(f"rate must be > 0, got {self.rate!r}.")
-        _check_power(self.power)
 
     def log_density(self, log_value: Array) -> tuple[Array, Array]:
         """Return the log density with respect to log theta and its derivative in log theta; elementwise."""
@@ -230,15 +228,12 @@ def from_description(stated: Mapping[str, Any]) -> Prior | None:
     return prior
 
 
-def _check_finite(**given: Any) -> None:
+def _check_numbers(**given: Any) -> None:
     for name, value in given.items():
         each = value if isinstance(value, tuple) and name != "power" else (value,)
         if not each or not all(map(_is_finite, each)):
             raise ValueError(f"{name} must be a finite number, got {value!r}.")
-
-
-def _check_power(power: float) -> None:
-    if power == 0:
+    if given["power"] == 0:
         raise ValueError("power must not be 0: the logarithm of theta^0 is no parameter. Use power=1.0.")
 
 

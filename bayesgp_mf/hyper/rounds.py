@@ -31,7 +31,7 @@ from bayesgp_mf.hyper.target import Model, Target
 from bayesgp_mf.inference.inducing import Inducing, in_proportion
 from bayesgp_mf.inference.solution import Solution
 from bayesgp_mf.inference.solver import parameter_gradient
-from bayesgp_mf.kernels import Kernel
+from bayesgp_mf.kernels import Kernel, all_parts
 from bayesgp_mf.matrices.inducing_points import inducing_points
 from bayesgp_mf.types import Array
 
@@ -43,14 +43,12 @@ FARTHEST = 1.0
 
 def check_can_move(kernel: Kernel) -> None:
     """Raise a ValueError if a kernel, or a part of it, does not know its derivative in the inputs."""
-    for part in (kernel, *kernel.parts):
+    for part in all_parts(kernel):
         if type(part).inputs_vjp is Kernel.inputs_vjp:
             raise ValueError(
                 "Inducing(move=True) needs the derivative of the kernel in its inputs, and "
                 f"{type(part).__name__} has no inputs_vjp. Use move=False."
             )
-        if part is not kernel:
-            check_can_move(part)
 
 
 def move(target: Target, points: Array, advance: Callable[[str], None]) -> tuple[Model, Array]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -13,7 +12,8 @@ from bayesgp_mf.errors import LowRankError
 from bayesgp_mf.inference.problem import Problem
 from bayesgp_mf.inference.solution import Control, Solution
 from bayesgp_mf.inference.solver import Solver, traits_of
-from bayesgp_mf.kernels import Kernel, White, is_built_in, leaves
+from bayesgp_mf.kernels import Kernel, White, all_parts, is_built_in, leaves
+from bayesgp_mf.kernels.base import is_outdated
 from bayesgp_mf.likelihoods import Likelihood
 from bayesgp_mf.matrices.factors import blocks
 from bayesgp_mf.matrices.inducing import InducingGram, inducing_gram
@@ -205,28 +205,17 @@ def _needs_dense(kernel: Kernel, X: Array, t: Array, likelihood: Likelihood, sol
             f"{likelihood.display_name} is a step without latent noise, which asks for every digit of the Gram "
             "matrix; allow noise, such as Probit(noise_variance=1.0)"
         )
-    incomplete = [type(part).__name__ for part in _parts(kernel) if not _has_own_cross_vjp(type(part))]
+    incomplete = [type(part).__name__ for part in all_parts(kernel) if not _has_own_cross_vjp(type(part))]
     if incomplete:
         return f"{incomplete[0]} has no method cross_vjp, or one that is older than its gram, cross or gram_vjp"
     return _own_noise(kernel, X, 2.0 * ACCURACY / curvature)
 
 
-def _parts(kernel: Kernel) -> Iterator[Kernel]:
-    """Return a kernel and all that it is made of."""
-    yield kernel
-    for part in kernel.parts:
-        yield from _parts(part)
-
-
 def _has_own_cross_vjp(kernel: type[Kernel]) -> bool:
     """Tell whether a class has a `cross_vjp` that no class derived from the one that defines it can have made wrong."""
-
-    def depth(name: str) -> int:
-        return next(i for i, parent in enumerate(kernel.__mro__) if name in vars(parent))
-
     if kernel.cross_vjp is Kernel.cross_vjp:
         return False
-    return all(depth("cross_vjp") <= depth(name) for name in ("gram", "cross", "gram_vjp"))
+    return not is_outdated(kernel, "cross_vjp", ("gram", "cross", "gram_vjp"))
 
 
 def _own_noise(kernel: Kernel, X: Array, tolerance: float) -> str | None:

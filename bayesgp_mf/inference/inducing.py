@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.cluster.vq import kmeans2
 
-from bayesgp_mf.arguments import check_flags, check_integers
+from bayesgp_mf.arguments import check_flags, check_integers, check_one_of
 from bayesgp_mf.kernels import Kernel
 from bayesgp_mf.types import Array
 
@@ -88,8 +88,7 @@ class Inducing:
             if value is None and (name == "search" or (name == "number" and self.inputs is not None)):
                 continue
             check_integers(1, **{f"Inducing: {name}": value})
-        if not isinstance(self.choose, str) or self.choose not in WAYS:
-            raise ValueError(f"Inducing: choose must be one of {list(WAYS)}, got {self.choose!r}.")
+        check_one_of("Inducing: choose", self.choose, *WAYS)
         check_flags(**{"Inducing: move": self.move})
 
     @property

@@ -8,7 +8,7 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
-from bayesgp_mf.arguments import check_flags
+from bayesgp_mf.arguments import check_flags, check_one_of
 from bayesgp_mf.errors import Status
 from bayesgp_mf.matrices.matrix import Correction, Sites
 from bayesgp_mf.notebook import as_html
@@ -80,10 +80,8 @@ class Control:
         if not whole or self.max_iterations < 1:  # of any size: it is rarely reached
             raise ValueError(f"max_iterations must be a positive integer, got {self.max_iterations!r}.")
         check_flags(throw=self.throw, progress=self.progress)
-        if self.scheme not in ("fast", "paper"):
-            raise ValueError(f"scheme must be 'fast' or 'paper', got {self.scheme!r}.")
-        if self.gram not in ("auto", "dense", "low_rank"):
-            raise ValueError(f"gram must be 'auto', 'dense' or 'low_rank', got {self.gram!r}.")
+        check_one_of("scheme", self.scheme, "fast", "paper")
+        check_one_of("gram", self.gram, "auto", "dense", "low_rank")
 
     def check_scheme(self, method: str) -> None:
         """Raise a ValueError unless the scheme is the one that every method has."""

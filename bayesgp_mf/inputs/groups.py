@@ -11,7 +11,14 @@ import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
 from bayesgp_mf.inputs.frames import as_pandas
-from bayesgp_mf.inputs.tables import as_inputs, as_numbers, check_same_features, feature_names, place
+from bayesgp_mf.inputs.tables import (
+    as_inputs,
+    as_numbers,
+    check_same_features,
+    feature_names,
+    first_without_number,
+    place,
+)
 from bayesgp_mf.kernels import Kernel, leaves
 from bayesgp_mf.types import Array
 
@@ -238,7 +245,7 @@ def _codes(texts: Sequence[str], levels: Sequence[str]) -> Array:
 def _check_codes(X_new: Any, j: int, known: Sequence[str]) -> None:
     """Raise a ValueError if numbers in a column of an array are not, or need not be, the codes of its groups."""
     start = f"X_new is an array of numbers, and its column {j} told groups such as {known[0]!r} at the fit"
-    called = next((text for text in known if _is_number(text)), None)
+    called = next((text for text in known if first_without_number([text]) is None), None)
     if called is not None:
         raise ValueError(
             f"{start}. A number there could be a group's name, as in {called!r}, or its code 0, 1, ... Pass text as at "
@@ -251,14 +258,6 @@ def _check_codes(X_new: Any, j: int, known: Sequence[str]) -> None:
             f"{start}. Its codes are 0 to {len(known) - 1}, as in constant_data, and {strange[0]:g} is none. Pass text "
             "as at the fit, in a data frame or an array of dtype object; so for a group that no training case is in."
         )
-
-
-def _is_number(text: str) -> bool:
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True
 
 
 def with_columns(X: Any, columns: Mapping[int, Array]) -> Any:

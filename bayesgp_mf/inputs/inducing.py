@@ -48,19 +48,16 @@ def as_inducing(inducing: Any, X: Array, features: Sequence[str] | None, kernel:
     inducing = as_pandas("inducing", inducing)
     if inducing is None:
         return None
-    if isinstance(inducing, type | str | bytes | bool | np.bool_):
-        raise ValueError(f"{EXPECTED}; got {inducing!r}.")
     if isinstance(inducing, Inducing):
         found = inducing
-    elif np.ndim(inducing) == 0 and not hasattr(inducing, "columns"):
-        if not isinstance(inducing, int | np.integer):
+    elif isinstance(inducing, type) or (np.ndim(inducing) == 0 and not hasattr(inducing, "columns")):
+        if not isinstance(inducing, int | np.integer) or isinstance(inducing, bool):
             raise ValueError(f"{EXPECTED}; got {inducing!r}.")
         if inducing < 1:
             raise ValueError(f"inducing must be at least 1, got {inducing!r}. Some hundred are a good start.")
         found = Inducing(int(inducing))
     else:
-        inputs = _checked(inducing, X, features, kernel)
-        return Inducing(inputs.shape[0], inputs=inputs)
+        found = Inducing(inputs=inducing)
     if found.inputs is not None:
         inputs = _checked(found.inputs, X, features, kernel)
         if found.number not in (None, inputs.shape[0]):

@@ -6,7 +6,7 @@ The numbers of each case beside its inputs and its target, too: offset, weights,
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from itertools import combinations
 from typing import Any
@@ -176,7 +176,8 @@ def as_numbers(name: str, value: ArrayLike, *, copy: bool = False) -> Array:
     value = as_pandas(name, value)
     if hasattr(value, "toarray"):
         raise ValueError(f"{name} is sparse, and every entry of it is needed here. Pass {name}.toarray().")
-    for column, dtype in _column_types(value):
+    frame: Any = value
+    for column, dtype in frame.dtypes.items() if hasattr(frame, "columns") else ():
         if getattr(dtype, "kind", "") in ("c", "M", "m"):
             raise ValueError(
                 f"{name} must hold real numbers, but column {column!r} has dtype {dtype}. Convert it yourself, or "
@@ -190,7 +191,7 @@ def as_numbers(name: str, value: ArrayLike, *, copy: bool = False) -> Array:
             raise
         _refuse_lengths(name, entries)
         filled = np.where(pd.isna(entries), np.nan, entries)
-        if _first_without_number(filled.ravel()) is None:
+        if first_without_number(filled.ravel()) is None:
             return np.asarray(filled, dtype=np.float64)
         if entries.ndim == 2:
             _refuse_column(name, filled, feature_names(name, value))
@@ -233,11 +234,6 @@ def _are_shifted(one: pd.Index, other: pd.Index) -> bool:
     return all(ranges) and 0 < abs(first - second) <= max(1, int(APART * len(one))) < len(one)
 
 
-def _column_types(value: Any) -> list[tuple[Any, Any]]:
-    columns = getattr(value, "columns", None)
-    return [] if columns is None else list(zip(columns, value.dtypes, strict=True))
-
-
 def _objects(value: Any) -> NDArray[Any] | None:
     """Return the entries as they are, or None if an array in which a conversion failed says nothing about them."""
     if isinstance(value, np.ma.MaskedArray) or getattr(getattr(value, "dtype", None), "kind", "") in ("c", "M", "m"):
@@ -248,7 +244,7 @@ def _objects(value: Any) -> NDArray[Any] | None:
         return None
 
 
-def _first_without_number(entries: NDArray[Any]) -> Any:
+def first_without_number(entries: Iterable[Any]) -> Any:
     """Return the first entry that is no number, or None."""
     for entry in entries:
         try:
@@ -273,7 +269,7 @@ def _refuse_lengths(name: str, entries: NDArray[Any]) -> None:
 def _refuse_column(name: str, entries: NDArray[Any], columns: list[str] | None) -> None:
     """Raise a ValueError that names the first column of a table ``(n, d)`` with an entry that is no number."""
     for j, column in enumerate(columns or range(entries.shape[1])):
-        entry = _first_without_number(entries[:, j])
+        entry = first_without_number(entries[:, j])
         if entry is not None:
             raise ValueError(
                 f"{name} must hold numbers, but column {column!r} has entries such as {entry!r}. Let fit take them as "

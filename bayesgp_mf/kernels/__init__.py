@@ -5,7 +5,7 @@ All above may look inside; `base` and `stationary` are for kernels of your own.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from bayesgp_mf.kernels.base import Kernel
@@ -54,7 +54,14 @@ _COMPOSITES: dict[str, Callable[..., Kernel]] = {
 
 def leaves(kernel: Kernel) -> list[Kernel]:
     """Return the kernels at the bottom of a kernel: itself, if it is not made of others."""
-    return [leaf for part in kernel.parts for leaf in leaves(part)] if kernel.parts else [kernel]
+    return [part for part in all_parts(kernel) if not part.parts]
+
+
+def all_parts(kernel: Kernel) -> Iterator[Kernel]:
+    """Return a kernel and all that it is made of."""
+    yield kernel
+    for part in kernel.parts:
+        yield from all_parts(part)
 
 
 def is_built_in(kernel: Kernel) -> bool:

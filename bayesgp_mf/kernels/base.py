@@ -30,13 +30,18 @@ def drop_outdated(derived: type, base: type, made_from: Mapping[str, tuple[str, 
     made_from : mapping
         For the name of a method, the names of those that it follows from.
     """
+    for name, sources in made_from.items():
+        if is_outdated(derived, name, sources):
+            setattr(derived, name, vars(base)[name])
+
+
+def is_outdated(derived: type, name: str, sources: tuple[str, ...]) -> bool:
+    """Tell whether a class has one of the methods ``sources`` from a newer class than the method ``name``."""
 
     def age(name: str) -> int:
         return next(i for i, parent in enumerate(derived.__mro__) if name in vars(parent))
 
-    for name, sources in made_from.items():
-        if any(age(name) > age(source) for source in sources):
-            setattr(derived, name, vars(base)[name])
+    return any(age(name) > age(source) for source in sources)
 
 
 class Kernel(abc.ABC):

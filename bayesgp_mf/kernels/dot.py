@@ -10,7 +10,7 @@ from typing import ClassVar, Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
-from bayesgp_mf.arguments import check_integers
+from bayesgp_mf.arguments import check_integers, check_one_of
 from bayesgp_mf.kernels.base import FromCross
 from bayesgp_mf.kernels.values import Columns, check_columns, chosen, chosen_pair, put_back, reduce_like
 from bayesgp_mf.types import Array
@@ -220,8 +220,7 @@ class NeuralNetwork(FromCross):
     scale_name: ClassVar[str | None] = "variance"
 
     def __post_init__(self) -> None:
-        if self.activation not in ("erf", "sign"):
-            raise ValueError(f"activation must be 'erf' or 'sign', got {self.activation!r}.")
+        check_one_of("activation", self.activation, "erf", "sign")
         super().__post_init__()
 
     def _inner(self, A: Array, B: Array) -> Array:

@@ -260,11 +260,8 @@ class _OfCases(Likelihood):
 
     def parameter_derivative(self, name: str, t: Array, mean: Array, variance: Array) -> Derivs:
         """Return the derivative of `log_partition` in one of the parameters, and its two derivatives in mean."""
-
-        def query(part: Powers, *at: Array) -> Any:
-            return part.slopes.parameter_derivative(name, *at)
-
-        return Derivs(*self._each(query, (3,), t, mean, variance))
+        slopes = self._each(lambda part, *at: part.slopes.parameter_derivative(name, *at), (3,), t, mean, variance)
+        return Derivs(*slopes)
 
     def higher_derivatives(self, t: Array, mean: Array, variance: Array, derivs: Derivs) -> Any:
         """Return the third and fourth derivative of `log_partition`, where the likelihood has a form of them."""

@@ -17,6 +17,7 @@ from typing import Any, ClassVar, Literal, NamedTuple, TypeAlias
 import numpy as np
 from scipy.special import expit
 
+from bayesgp_mf.arguments import check_one_of
 from bayesgp_mf.errors import UndefinedQuantityError
 from bayesgp_mf.likelihoods.base import Likelihood
 from bayesgp_mf.likelihoods.moments import from_moments
@@ -119,8 +120,7 @@ class Quadrature(Likelihood):
     def __post_init__(self) -> None:
         if not callable(self.log_density):
             raise ValueError(f"log_density must be a function of (t, f), got {type(self.log_density).__name__}.")
-        if self.targets not in ("binary", "real"):
-            raise ValueError(f"targets must be 'binary' or 'real', got {self.targets!r}.")
+        check_one_of("targets", self.targets, "binary", "real")
         if self.sampler is not None and not callable(self.sampler):
             raise ValueError(f"sampler must be a function of (f, rng), got {type(self.sampler).__name__}.")
         if not (np.isfinite(self.step) and self.step > 0):

@@ -21,6 +21,7 @@ from typing import NamedTuple
 import numpy as np
 
 from bayesgp_mf import errors
+from bayesgp_mf.arguments import check_one_of
 from bayesgp_mf.inference.problem import Problem, explain_infeasible, status_in_words
 from bayesgp_mf.inference.solution import Control, Evidence, Info, LeaveOneOut, Solution
 from bayesgp_mf.inference.solver import GramGradient, Traits, gradient_at_cavities
@@ -75,8 +76,7 @@ class Online:
     def __post_init__(self) -> None:
         if self.sweeps is not None and (not isinstance(self.sweeps, int) or self.sweeps < 1):
             raise ValueError(f"sweeps must be a positive integer or None, got {self.sweeps!r}.")
-        if self.reuse not in ("replace", "as_new"):
-            raise ValueError(f"reuse must be 'replace' or 'as_new', got {self.reuse!r}.")
+        check_one_of("reuse", self.reuse, "replace", "as_new")
         if self.reuse == "as_new" and self.sweeps is None:
             raise ValueError(
                 "sweeps must be an integer with reuse='as_new', got None: counted as new without end, the data leave "

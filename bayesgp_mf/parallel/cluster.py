@@ -40,15 +40,14 @@ class Dask:
     """
 
     def __init__(self, makes: Sequence[worker.Make], client: Any) -> None:
-        self._makes: list[Any] = list(makes)
         self._client, self._job = client, f"dask-{id(self)}-{next(_JOBS)}"
         self._rejoin = _left_pool()
         self._looked, self._paused = time.monotonic(), dict[str, float]()
-        self._where: list[str | None] = [None] * len(self._makes)
+        self._where: list[str | None] = [None] * len(makes)
         # partitions of a Dask frame stay on its workers
-        makes = self._makes
-        self._data = [client.compute(make.delayed) if hasattr(make, "delayed") else None for make in makes]
-        self._makes = [replace(make, delayed=None) if hasattr(make, "delayed") else make for make in makes]
+        every: list[Any] = list(makes)
+        self._data = [client.compute(make.delayed) if hasattr(make, "delayed") else None for make in every]
+        self._makes = [replace(make, delayed=None) if hasattr(make, "delayed") else make for make in every]
 
     def map_reduce(self, function: Callable[[Any, Any], worker.Answer], message: Any) -> worker.Answer:
         """Return the sum over all shards of ``function(state, message)``.

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from bayesgp_mf.notebook import cut
+
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
@@ -126,11 +128,6 @@ def in_legend(name: object, before: str = "") -> str:
     """Return a name for an entry of a legend, from which matplotlib leaves out what begins with an underscore."""
     text = before + as_drawn(name, LONGEST_ENTRY, LONGEST_ENTRY)
     return f" {text}" if text.startswith("_") else text
-
-
-def cut(name: str, longest: int) -> str:
-    """Return a name with no more than so many letters."""
-    return name if len(name) <= longest else name[: longest - 1].rstrip() + "\N{HORIZONTAL ELLIPSIS}"
 
 
 def in_lines(name: str, letters: int) -> str:

@@ -10,11 +10,13 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from bayesgp_mf.arguments import check_integers, check_one_of
 from bayesgp_mf.container.groups import Container
 from bayesgp_mf.container.loo import log_densities
 from bayesgp_mf.diagnostics.agreement import PROBABILITY, Compared, agreement
 from bayesgp_mf.diagnostics.fitted import fitted
 from bayesgp_mf.diagnostics.loo import WorstCases, label_in_words, worst_cases
+from bayesgp_mf.inference.problem import as_float_array, check_finite
 from bayesgp_mf.plots._axes import BAND, LINE, POINT, as_drawn, at_tick, axes_or_new, legend_above
 from bayesgp_mf.types import Array
 
@@ -96,10 +98,7 @@ def plot_loo(
     labels = [label_in_words(label) for label in (known if case_names is None else case_names)]
     if len(labels) != y.size:
         raise ValueError(f"case_names must have {y.size} names, one for each case, got {len(labels)}.")
-    if worst < 0:
-        raise ValueError(f"worst must be the number of cases to name, 0 or more, got {worst}.")
-    if inputs < 0:
-        raise ValueError(f"inputs must be the number of inputs to state, 0 or more, got {inputs}.")
+    check_integers(0, worst=worst, inputs=inputs)
     asks = of_fit is not None and (feature is not None or reference is None)
     fit = fitted(cast(Any, loo_i), **given) if asks else None
     is_new = ax is None
@@ -293,8 +292,7 @@ def _of_containers(reference: Container, idata: Container, quantity: str) -> Com
             raise ValueError(f"reference and values must both be containers or both be arrays, and {name} is an array.")
     found = agreement(idata, reference)
     known = {"mean": found.mean, "sd": found.sd, "probability": found.probability}
-    if quantity not in known:
-        raise ValueError(f"quantity must be 'mean', 'sd' or 'probability', got {quantity!r}.")
+    check_one_of("quantity", quantity, *known)
     compared = known[quantity]
     if compared is None:
         raise ValueError("there are no probabilities to compare: one of the two has no predictions of them.")
@@ -303,17 +301,10 @@ def _of_containers(reference: Container, idata: Container, quantity: str) -> Com
 
 def _vector(name: str, values: ArrayLike, n: int | None = None) -> Array:
     """Return ``values`` as a finite float array ``(n,)``, or raise a ValueError that names them."""
-    try:
-        array = np.asarray(values, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise ValueError(f"{name} must hold numbers, but they cannot be converted: {error}") from error
+    array = as_float_array(name, values)
     if array.ndim != 1 or array.size == 0:
         raise ValueError(f"{name} must be one array with a number for each case, got shape {array.shape}.")
     if n is not None and array.size != n:
         raise ValueError(f"{name} must have {n} values, one for each case, got {array.size}.")
-    if not np.all(np.isfinite(array)):
-        first = int(np.argmin(np.isfinite(array)))
-        raise ValueError(
-            f"{name} must be finite to be drawn, got {array[first]} at index {first}. Leave out such cases first."
-        )
+    check_finite(name, array, "Leave out such cases first.")
     return array

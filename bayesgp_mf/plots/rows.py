@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import ndtri
 
+from bayesgp_mf.arguments import check_integers
 from bayesgp_mf.container.read import from_container
 from bayesgp_mf.diagnostics.curves import NOTHING, relevance
 from bayesgp_mf.diagnostics.fitted import expected_target
@@ -66,8 +67,7 @@ def plot_hyperparameters(idata: Container, *, ax: Axes | None = None, most: int 
     >>> [text.get_text() for text in bgp.plots.plot_hyperparameters(idata).get_yticklabels()]
     ['lengthscale', 'variance']
     """
-    if most < 1:
-        raise ValueError(f"most must be the number of hyperparameters to draw, at least 1, got {most}.")
+    check_integers(1, most=most)
     found = hyperparameters(idata)
     shown = np.flatnonzero(np.all(found.values > 0, axis=0))[:most]  # one that is zero is switched off
     rows = np.arange(shown.size, dtype=np.float64)
@@ -250,8 +250,7 @@ def plot_relevance(idata: Container, *, ax: Axes | None = None, most: int = 20, 
     >>> [text.get_text() for text in ax.get_yticklabels()]
     ['dose', 'age']
     """
-    if most < 1:
-        raise ValueError(f"most must be the number of inputs to draw, at least 1, got {most}.")
+    check_integers(1, most=most)
     found = relevance(idata, **given)
     order = np.argsort(-found.effect, kind="stable")[:most]
     ax = axes_or_new(ax)

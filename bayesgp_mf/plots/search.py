@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import xarray as xr
 
+from bayesgp_mf.arguments import check_integers
 from bayesgp_mf.container.groups import Container, get_group, group_names, is_stream
 from bayesgp_mf.container.read import fit_group
 from bayesgp_mf.plots._axes import ACCENT, LINE, POINT, as_drawn, at_tick, axes_or_new, colour, legend_above
@@ -176,8 +177,7 @@ def plot_stream(stream: Stream | Container, *, ax: Axes | None = None, window: i
     'Log score before learning (nats a case)'
     """
     score, n_classes = _score(stream)
-    if window < 1:
-        raise ValueError(f"window must be the number of batches in a moving mean, at least 1, got {window}.")
+    check_integers(1, window=window)
     if not score.batches.size:
         raise ValueError("this stream has learned from no batch yet. First stream.update(X, y).")
     seen = np.cumsum(score.cases)

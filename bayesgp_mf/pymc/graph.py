@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import cached_property
 from importlib.util import find_spec
 from typing import Any
@@ -20,6 +20,7 @@ from pytensor.graph.fg import FunctionGraph
 from pytensor.graph.op import Op
 from pytensor.graph.replace import clone_replace
 from pytensor.graph.rewriting.basic import in2out, node_rewriter
+from pytensor.graph.traversal import walk
 from pytensor.scalar.basic import Clip
 from pytensor.tensor.elemwise import Elemwise
 from pytensor.tensor.random.op import RandomVariable
@@ -46,20 +47,17 @@ def roots(outputs: Sequence[Variable], known: Collection[Variable] = ()) -> list
 
     What a random variable depends on itself does not count, nor do constants.
     """
-    found: list[Variable] = []
-    seen: set[Variable] = set()
-    waiting = list(reversed(outputs))
-    while waiting:
-        variable = waiting.pop()
-        if variable in seen or isinstance(variable, Constant):
-            continue
-        seen.add(variable)
+
+    def is_root(variable: Variable) -> bool:
         made_by = variable.owner
-        if made_by is None or variable in known or isinstance(made_by.op, RandomVariable | SymbolicRandomVariable):
-            found.append(variable)
-        else:
-            waiting += reversed(made_by.inputs)
-    return found
+        drawn = made_by is not None and isinstance(made_by.op, RandomVariable | SymbolicRandomVariable)
+        return drawn or made_by is None or variable in known
+
+    def sources(variable: Variable) -> Iterable[Variable]:
+        return () if is_root(variable) else reversed(variable.owner.inputs)
+
+    every = walk(reversed(outputs), sources, bfs=False)
+    return [variable for variable in every if is_root(variable) and not isinstance(variable, Constant)]
 
 
 def free_inputs(outputs: Sequence[Variable]) -> dict[str, Variable]:

@@ -377,8 +377,7 @@ class Nuts(Strategy):
         if self.nuts_sampler == "pymc":  # a process takes seconds to import PyMC
             began = time.perf_counter()
             objective(start)
-            steps = self.chains * (self.tune + self.draws) * USUAL_STEPS
-            if steps * (time.perf_counter() - began) < WORTH_SECONDS:
+            if self.solutions(objective.target) * (time.perf_counter() - began) < WORTH_SECONDS:
                 return 1
         return min(self.chains, int(cpu_count()))
 

@@ -37,6 +37,7 @@ import pytensor.tensor as pt
 from pytensor.gradient import DisconnectedType, grad_undefined
 from pytensor.graph.basic import Variable
 
+from bayesgp_mf.arguments import check_one_of
 from bayesgp_mf.errors import UndefinedQuantityError
 from bayesgp_mf.hyper.objective import NO_VALUE
 from bayesgp_mf.inference.problem import Problem, check_likelihood
@@ -297,8 +298,7 @@ class LogEvidence(Inference):
     ) -> None:
         super().__init__(likelihood, **options)
         check_differentiable(self.method, self.parameters)
-        if on_failure not in ("reject", "raise"):
-            raise ValueError(f"on_failure must be 'reject' or 'raise', got {on_failure!r}.")
+        check_one_of("on_failure", on_failure, "reject", "raise")
         self.on_failure = on_failure
 
     def _output_dims(self) -> list[str]:

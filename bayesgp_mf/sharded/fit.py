@@ -18,7 +18,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from bayesgp_mf.arguments import as_generator, check_flags, check_integers
 from bayesgp_mf.container.groups import Container
-from bayesgp_mf.container.write import check_storable_in_parts, parts_container, posterior_in_parts
+from bayesgp_mf.container.layout import check_parameter_names
+from bayesgp_mf.container.stored import describe_likelihood
+from bayesgp_mf.container.write import parts_container, posterior_in_parts
 from bayesgp_mf.errors import NO_SOLUTION, ConvergenceWarning, Status, warn
 from bayesgp_mf.fitting import fit as fit_here
 from bayesgp_mf.fitting import warn_of_inducing
@@ -270,7 +272,8 @@ def fit(
     array([0.96, 0.05])
     """
     check_likelihood(likelihood)
-    check_storable_in_parts(as_kernel(kernel, tuned=hyper is not None), likelihood)
+    describe_likelihood(likelihood)  # which raises if a container can say nothing of it
+    check_parameter_names(as_kernel(kernel, tuned=hyper is not None).params)
     check_integers(1, draws=draws, chains=chains)
     rng = as_generator(random_seed)
     if client is None and processes == 1:

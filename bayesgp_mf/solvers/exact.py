@@ -236,7 +236,7 @@ class ExactPosterior:
         problem, orthant = self.problem, _orthant(self.problem)
         g = orthant.values(orthant.draw(draws, rng))
         correction = InverseCorrection(cholesky(_covariance(problem)))
-        if _noise_of_sign(problem).variance == 0.0:
+        if _noise_of(problem.likelihood).variance == 0.0:
             f, square, rank = g, correction.quadratic_diagonal(g.T), problem.n
         else:
             root = psd_root(problem.dense_gram)  # f = A u with A A' = K; given g, u has mean A' C^-1 g
@@ -277,23 +277,19 @@ def _parameter_gradient(problem: Problem, solution: Solution, name: str) -> floa
     return gradient_at_mode(problem, solution, name) if problem.likelihood.is_real else None
 
 
-def _noise_of_sign(problem: Problem) -> LatentNoise:
-    noise = problem.likelihood.latent_noise
-    if noise is None or not problem.likelihood.is_binary:
-        raise errors.UndefinedQuantityError(
-            f"only a probit is seen through signs, got {problem.likelihood.display_name}. Use the solution's moments."
-        )
-    return noise
-
-
 def _covariance(problem: Problem) -> Array:
     """Return that of g, the latent values with their noise."""
-    return problem.dense_gram + _noise_of_sign(problem).variance * np.eye(problem.n)
+    return problem.dense_gram + _noise_of(problem.likelihood).variance * np.eye(problem.n)
 
 
 def _orthant(problem: Problem, expected: Array | None = None) -> Orthant:
+    noise = _noise_of(problem.likelihood)
+    if not problem.likelihood.is_binary:
+        raise errors.UndefinedQuantityError(
+            f"only a probit is seen through signs, got {problem.likelihood.display_name}. Use the solution's moments."
+        )
     try:
-        return tilted(_covariance(problem), problem.t, _noise_of_sign(problem).flip, expected)
+        return tilted(_covariance(problem), problem.t, noise.flip, expected)
     except errors.NotPositiveDefiniteError as cause:
         raise errors.NotPositiveDefiniteError(
             "method 'exact' without noise needs an invertible Gram matrix, and this one is singular. Add "

@@ -149,7 +149,6 @@ class _Newton:
 class _Details(NamedTuple):
     """How Gaussians came from where they started: by H A^-1/2 and 1 + D s; and variances without own parts."""
 
-    numbers: NDArray[np.intp]
     after: Array
     shared: Array
     grown: Array
@@ -229,7 +228,7 @@ class FullResponse(Response):
         moved = np.einsum("bkr,br->bk", rows, np.einsum("bkr,bk->br", rows, pull)) + single * pull
         shared = np.einsum("bkr,bkr->bk", rows, rows)
         integral = change_of_log_integral(start, moved, pull, change, shift_change) - 0.5 * log_det
-        details = _Details(some, after, shared, grown, integral)
+        details = _Details(after, shared, grown, integral)
         return gaussians(precision, shift, start + moved, shared + single, valid, details)
 
     def direction(

@@ -136,8 +136,25 @@ class OneMore:
         """
         cross = self.base.covariance.with_new(features, slice(None))
         likelihood = self.base.likelihood.of_one_case
-        plus = Query(features, cross, mean, variance, None, None, None, lambda _: likelihood, offset)
-        return self._ratios(plus, lambda odds: expit(odds) * expit(-odds))
+        query = Query(features, cross, mean, variance, None, None, None, lambda _: likelihood, offset)
+        questions = [query._replace(label=np.full(mean.size, label)) for label in (1.0, -1.0)]
+
+        def neglected(found: Sequence[Answers], rows: NDArray[np.intp]) -> Array:
+            odds = found[0].log_ratio - found[1].log_ratio
+            return np.asarray(expit(odds) * expit(-odds) * np.abs(found[0].rest - found[1].rest))
+
+        (plus, minus), settled = self._answers(questions, neglected)
+        total, p = np.full(settled.size, np.nan), expit(plus.log_ratio - minus.log_ratio)
+        total[settled] = np.exp(plus.log_ratio[settled]) + np.exp(minus.log_ratio[settled])
+        extreme, one_sided = p.copy(), np.zeros(settled.size, dtype=bool)
+        # where a label contradicts those that there are, as under a step, the other's evidence says all
+        for sure, known, other in ((1.0, plus, minus), (0.0, minus, plus)):
+            neglected_of_one = np.exp(np.minimum(known.log_ratio, 0.0)) * np.abs(known.rest)
+            rows = np.flatnonzero(known.settled & ~other.settled & (neglected_of_one <= self._least))
+            ratio = np.exp(known.log_ratio[rows])
+            p[rows], extreme[rows], one_sided[rows] = np.abs(1.0 - sure - np.minimum(ratio, 1.0)), sure, True
+            total[rows] = np.maximum(ratio, 1.0)
+        return Ratios(p, extreme, total, settled, one_sided)
 
     def left_out(self, which: NDArray[np.intp]) -> tuple[Array, NDArray[np.bool_]]:
         """Return log p(t_i | the others) of training cases (numbers ``(m,)`` in `Base.cases`), and where it is right.
@@ -191,28 +208,6 @@ class OneMore:
 
         (answers,), settled = self._answers([query], neglected)
         return answers.log_ratio, settled
-
-    def _ratios(self, query: Query, weight: Callable[[Array], Array]) -> Ratios:
-        """Return what both labels come to; a difference of log odds counts by a weight that these give."""
-        questions = [query._replace(label=np.full(query.mean.size, label)) for label in (1.0, -1.0)]
-
-        def neglected(found: Sequence[Answers], rows: NDArray[np.intp]) -> Array:
-            odds = np.zeros(query.mean.size)
-            odds[rows] = found[0].log_ratio - found[1].log_ratio
-            return np.asarray(weight(odds)[rows] * np.abs(found[0].rest - found[1].rest))
-
-        (plus, minus), settled = self._answers(questions, neglected)
-        total, p = np.full(settled.size, np.nan), expit(plus.log_ratio - minus.log_ratio)
-        total[settled] = np.exp(plus.log_ratio[settled]) + np.exp(minus.log_ratio[settled])
-        extreme, one_sided = p.copy(), np.zeros(settled.size, dtype=bool)
-        # where a label contradicts those that there are, as under a step, the other's evidence says all
-        for sure, known, other in ((1.0, plus, minus), (0.0, minus, plus)):
-            neglected_of_one = np.exp(np.minimum(known.log_ratio, 0.0)) * np.abs(known.rest)
-            rows = np.flatnonzero(known.settled & ~other.settled & (neglected_of_one <= self._least))
-            ratio = np.exp(known.log_ratio[rows])
-            p[rows], extreme[rows], one_sided[rows] = np.abs(1.0 - sure - np.minimum(ratio, 1.0)), sure, True
-            total[rows] = np.maximum(ratio, 1.0)
-        return Ratios(p, extreme, total, settled, one_sided)
 
     def _answers(
         self, questions: Sequence[Query], neglected: Callable[[Sequence[Answers], NDArray[np.intp]], Array]

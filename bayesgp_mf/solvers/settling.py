@@ -150,7 +150,6 @@ class Response(abc.ABC):
         (B,) bool array
             Where they do, to the tolerance. What all came to is kept, if it came to a posterior.
         """
-        precision, shift = precision.copy(), shift.copy()
         count = precision.shape[0]
         settled = np.zeros(count, dtype=bool)
         best, tries, length = np.full(count, np.inf), np.zeros(count, dtype=int), np.ones(count)

@@ -587,15 +587,10 @@ class Stream:
             raise DamagedFileError(f"{path} holds no stream that could have been saved: {error}") from error
         return stream
 
-    def __copy__(self) -> Stream:
-        other = object.__new__(Stream)
-        vars(other).update(vars(self))
-        other._scores, other._cases = array("d", self._scores), array("q", self._cases)
-        other._lock = threading.RLock()
-        return other
-
     def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in vars(self).items() if name != "_lock"}
+        state = {**vars(self), "_scores": self._scores[:], "_cases": self._cases[:]}  # a copy goes its own way
+        del state["_lock"]
+        return state
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         vars(self).update(state)

@@ -58,7 +58,7 @@ NO_THRESHOLDS: dict[str, str] = {
         "streams.learning.PARTS streams.learning.ARRIVE"
     ),
     "What is shown: letters, rows and entries of text and figures.": (
-        "inputs.inducing.NAMED kernels.combinations.DEEPEST notebook.LONGEST notebook.FEW plots._axes.ROWS "
+        "inputs.inducing.NAMED kernels.combinations.DEEPEST notebook.FEW plots._axes.ROWS "
         "plots._axes.ACROSS plots.cases.SMALL plots.cases.FEWEST plots.curves.MOST "
         "plots.curves.A_PERIOD plots.curves.MANY plots.curves.MOST_LEVEL plots.predictions.MANY "
         "plots.predictions.LETTERS plots.rows.ROWS plots.surface.FEW_CLASSES plots.surface.FEWEST "

@@ -118,7 +118,7 @@ def test_random_seeds_and_errors():
     first, second, third = (sample_orthant_chains(gram, t, draws=5, random_seed=seed) for seed in (0, 0, 1))
     np.testing.assert_array_equal(first, second)
     assert not np.array_equal(first, third)
-    with pytest.raises(ValueError, match=r"move must be one of \['reflect', 'slice'\], got 'gibbs'"):
+    with pytest.raises(ValueError, match="move must be 'reflect' or 'slice', got 'gibbs'"):
         sample_orthant_chains(gram, t, move="gibbs")
     with pytest.raises(ValueError, match="chains must be a positive integer"):
         sample_orthant_chains(gram, t, chains=0)

@@ -115,13 +115,19 @@ def test_loo_takes_a_fit():
     ("call", "message"),
     [
         (lambda: plot_agreement([0.1, 0.2], [0.1]), "values must have 2 values, one for each case, got 1"),
-        (lambda: plot_agreement([0.1], [np.nan]), "values must be finite to be drawn, got nan at index 0"),
+        (
+            lambda: plot_agreement([0.1], [np.nan]),
+            r"values must be finite, but 1 of its 1 .*\(0,\)\)\. Leave out",
+        ),
         (lambda: plot_agreement([], []), r"got shape \(0,\)"),
         (lambda: plot_agreement(["a"], [1.0]), "reference must hold numbers"),
         (lambda: plot_agreement([0.1], [0.1], reference_error=[[0.1]]), "reference_error must be one array"),
-        (lambda: plot_loo([-0.1, -np.inf]), "loo_i must be finite to be drawn, got -inf at index 1"),
+        (
+            lambda: plot_loo([-0.1, -np.inf]),
+            r"loo_i must be finite, but 1 of its 2 .*\(1,\)\)\. Leave out",
+        ),
         (lambda: plot_loo([-0.1], case_names=["a", "b"]), "case_names must have 1 names, one for each case, got 2"),
-        (lambda: plot_loo([-0.1], worst=-1), "worst must be the number of cases to name, 0 or more, got -1"),
+        (lambda: plot_loo([-0.1], worst=-1), "worst must be an integer of at least 0, got -1"),
         (lambda: plot_calibration([0, 2], [0.1, 0.2]), "0/1 or booleans"),
     ],
 )

@@ -74,7 +74,7 @@ def test_what_is_refused_and_how(five):
             OrthantStep(f, t[:4])
         with pytest.raises(ValueError, match="t must hold labels"):
             OrthantStep(f, 0.5 * t)
-        with pytest.raises(ValueError, match="move must be one of"):
+        with pytest.raises(ValueError, match="move must be 'reflect' or 'slice'"):
             OrthantStep(f, t, move="gibbs")
         with pytest.raises(ValueError, match="vars must be one variable, got 2"):
             OrthantStep([f, other], t)

@@ -148,7 +148,7 @@ def test_what_targets_do_is_asked_where_nothing_tells_it():
     for wrong in ((0.9, 0.1), (0.0, 0.5), 3.0, ("a", "b")):
         with pytest.raises(ValueError, match="between must be two"):
             bgp.priors.suggest(X, KERNEL, between=wrong)
-    with pytest.raises(ValueError, match="form must be one of"):
+    with pytest.raises(ValueError, match="form must be '"):
         bgp.priors.suggest(X, KERNEL, form="pc")
 
 

@@ -254,9 +254,6 @@ class Surrogate(Strategy):
         if self.training is not None:
             check_integers(1, training=self.training)
 
-    def _score(self, known: float) -> Score:
-        return score_of_evidence(known, corrected=self.corrected)
-
     def solutions(self, target: Target) -> int:
         """Return how many solutions it will take, about: the search, the points to learn from, nodes, posteriors."""
         p = target.start.size
@@ -284,9 +281,11 @@ class Surrogate(Strategy):
         target.check_memory(self.nodes)
         target, by_default = target.with_default_priors()
         with closing(self.workers()) as pool:
-            learned = learn(target, training, rng, advance, pool, self._score(KNOWN))
+            score = score_of_evidence(KNOWN, corrected=self.corrected)
+            learned = learn(target, training, rng, advance, pool, score)
             nodes, log_density, times = draw(learned, self.nodes, rng)
-            objective = Objective(target, self._score(KNOWN_FOR_WEIGHTS), from_prior=True)
+            score = score_of_evidence(KNOWN_FOR_WEIGHTS, corrected=self.corrected)
+            objective = Objective(target, score, from_prior=True)
             values = objective.at_nodes(nodes, advance, pool)
         kept = np.isfinite(values)
         if not kept.any():
