@@ -81,7 +81,29 @@ class Combination(Kernel):
         return hash(repr(self))
 
 
-class Composite(Combination):
+class Nested(Kernel):
+    """A kernel of others whose parameters have their names in sums and products around it, too."""
+
+    @abc.abstractmethod
+    def leaves(self) -> list[Kernel]:
+        """Return the kernels below that have parameters of their own, left to right."""
+
+    @abc.abstractmethod
+    def _rebuilt(self, labelled: Iterator[Kernel]) -> Self:
+        """Return the same of others in place of `leaves`."""
+
+
+def leaves_of(kernel: Kernel) -> list[Kernel]:
+    """Return the kernels below one that have parameters of their own: itself, if it is not `Nested`."""
+    return kernel.leaves() if isinstance(kernel, Nested) else [kernel]
+
+
+def rebuilt(kernel: Kernel, labelled: Iterator[Kernel]) -> Kernel:
+    """Return the same kernel of others in place of its `leaves_of`."""
+    return kernel._rebuilt(labelled) if isinstance(kernel, Nested) else next(labelled)  # noqa: SLF001
+
+
+class Composite(Combination, Nested):
     """Several kernels under one operation; parameters carry the name of the kernel they belong to.
 
     In ``Gaussian(...) + Bias(...)`` they are ``gaussian_lengthscale``, ``gaussian_variance`` and
@@ -119,7 +141,7 @@ class Composite(Combination):
 
     def leaves(self) -> list[Kernel]:
         """Return the kernels below all sums and products, left to right."""
-        return [leaf for term in self.terms for leaf in (term.leaves() if isinstance(term, Composite) else [term])]
+        return [leaf for term in self.terms for leaf in leaves_of(term)]
 
     def _labelled(self) -> dict[str, Kernel]:
         leaves = self.leaves()
@@ -130,8 +152,7 @@ class Composite(Combination):
         return dict(zip(numbered, leaves, strict=True))
 
     def _rebuilt(self, labelled: Iterator[Kernel]) -> Self:
-        terms = [t._rebuilt(labelled) if isinstance(t, Composite) else next(labelled) for t in self.terms]  # noqa: SLF001
-        return type(self)(*terms)
+        return type(self)(*[rebuilt(term, labelled) for term in self.terms])
 
     def __repr__(self) -> str:
         parts = [f"({term!r})" if isinstance(term, Composite) else repr(term) for term in self.terms]

@@ -11,7 +11,7 @@ import numpy as np
 from scipy.optimize import minimize_scalar
 
 from bayesgp_mf.kernels.base import Kernel
-from bayesgp_mf.kernels.combinations import OfOne, check_of_one, depth_around
+from bayesgp_mf.kernels.combinations import Nested, OfOne, check_of_one, depth_around, leaves_of, rebuilt
 from bayesgp_mf.kernels.values import Columns, Span, as_columns, chosen, positions
 from bayesgp_mf.types import Array
 
@@ -19,7 +19,7 @@ STEEPEST = 3.0
 """Powers are between its negative and this."""
 
 
-class Warped(OfOne):
+class Warped(OfOne, Nested):
     r"""A kernel of inputs of which some columns went through the transformation of Yeo and Johnson [1]_.
 
     With :math:`z = (x - \mathrm{centre}) / \mathrm{scale}` and a power p, a column becomes
@@ -81,6 +81,13 @@ class Warped(OfOne):
         if min(self.scale) <= 0:
             raise ValueError(f"scale must be > 0, got {list(self.scale)}.")
         self.depth: int = depth_around([kernel])
+
+    def leaves(self) -> list[Kernel]:
+        """Return the kernels below that have parameters of their own."""
+        return leaves_of(self.kernel)
+
+    def _rebuilt(self, labelled: Iterator[Kernel]) -> Self:
+        return self._made_with({"kernel": rebuilt(self.kernel, labelled)})
 
     def warp(self, X: Array) -> Array:
         """Return inputs ``(n, d)`` as the kernel below sees them."""

@@ -9,7 +9,7 @@ from scipy.stats import multivariate_normal
 
 import bayesgp_mf as bgp
 from bayesgp_mf.hyper import Evidence, LogNormal, default_model
-from bayesgp_mf.kernels import Bias, Categorical, Gaussian, Warped
+from bayesgp_mf.kernels import Bias, Categorical, Gaussian, Matern32, Warped
 from bayesgp_mf.likelihoods import Gaussian as GaussianNoise
 
 N = 60
@@ -78,6 +78,15 @@ def test_text_tells_groups_and_equal_numbers_say_nothing():
     assert set(priors) == set(kernel.params)
 
 
+def test_a_term_can_be_added():
+    kernel, priors = default_model(X, LABELS)
+    more = kernel + Matern32(1.0, columns=[0])
+    assert set(priors) < set(more.params)
+    idata = bgp.fit(X, LABELS, more, hyper=Evidence(starts=1), priors=priors, **PLAIN)
+    assert more.replace(gaussian_variance=3.0).params["gaussian_variance"] == 3.0
+    assert "matern32_lengthscale" in idata["fit"]
+
+
 def test_what_is_said_of_a_parameter_replaces_its_prior():
     with pytest.warns(bgp.BoundWarning):
         idata = bgp.fit(X, LABELS, bounds={"gaussian_lengthscale": (1e-3, 1e-2)}, fixed=["bias_variance"], **PLAIN)
@@ -126,9 +135,9 @@ def test_a_part_in_common_makes_one_joint_density(power):
 
 def test_draws_of_the_prior_share_it():
     prior = LogNormal(0.0, 0.5, common=1.2)
-    drawn = bgp.prior_predictive(X[:5], Gaussian([1.0, 1.0]), priors={"lengthscale": prior}, draws=2000, random_seed=3)[
-        "prior"
-    ]["lengthscale"].values.reshape(-1, 2)
+    drawn = bgp.prior_predictive(
+        X[:5, :2], Gaussian([1.0, 1.0]), priors={"lengthscale": prior}, draws=2000, random_seed=3
+    )["prior"]["lengthscale"].values.reshape(-1, 2)
     covariance = np.cov(np.log(drawn).T)
     np.testing.assert_allclose(covariance, [[1.69, 1.44], [1.44, 1.69]], rtol=0.12)
 
