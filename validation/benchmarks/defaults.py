@@ -27,6 +27,8 @@ SPLITS = 2
 MOST, MOST_TEST = 300, 1000
 """Cases of a fit, and held-out ones, at most."""
 PART = 0.75
+SURE = float(np.finfo(np.float64).eps)
+"""Probabilities nearer to 0 or 1 count as so near, as in scikit-learn's log_loss: some are 0 by rounding, or below."""
 DEFAULT = "default"
 NEAR, FAR, SHARE = 0.01, 0.03, 80.0
 """In nats, and in per cent of the tables."""
@@ -44,7 +46,7 @@ ABOUT_OURS = (
 ABOUT_PEERS = (
     "By how much the default's log score is above theirs, with the standard error over held-out cases. sklearn GPC: "
     "GaussianProcessClassifier(1.0 * RBF(1.0)); logistic: LogisticRegressionCV; all on standardised columns, words as "
-    "indicators."
+    "indicators. Probabilities of 0 and 1 count as 2e-16 from there."
 )
 ABOUT_ALL = (
     "Above: tables on which the default's log score is higher. Difference: of the default less this, its mean over "
@@ -172,7 +174,7 @@ def compare(table: Table, rules: dict[str, Rule], *, most: int = MOST, splits: i
                 predict = rule(parts)
                 elapsed = time.process_time() - started
                 if predict is not None:
-                    p = predict()
+                    p = np.clip(predict(), SURE, 1.0 - SURE)
                     logs.setdefault(name, []).append(np.log(np.where(parts.y_test == 1, p, 1.0 - p)))
                     seconds.setdefault(name, []).append(elapsed)
     scored = {name: Scored(np.concatenate(logs[name]), float(np.mean(seconds[name]))) for name in logs}
@@ -198,7 +200,7 @@ def goals(found: Sequence[Compared]) -> list[Check]:
         near = 100.0 * float(np.mean(behind >= -NEAR))
         asked += [
             at_least(f"{group}: within {NEAR:g} of the best setting", near, SHARE, "% of tables"),
-            at_most(f"{group}: farthest behind the best setting", -float(np.min(behind)), FAR, "nats"),
+            at_most(f"{group}: farthest behind the best setting", float(np.max(0.0 - behind)), FAR, "nats"),
             at_least(f"{group}: ahead of scikit-learn's", 100.0 * float(np.mean(ahead > 0)), SHARE, "% of tables"),
         ]
     return asked
