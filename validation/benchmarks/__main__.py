@@ -17,6 +17,7 @@ from validation.benchmarks import (
     ard,
     classes,
     counts,
+    defaults,
     estimators,
     evidences,
     hyperparameters,
@@ -53,9 +54,12 @@ SECTIONS: dict[str, Section] = {
     "inducing": inducing.benchmarks,
     "sklearn": estimators.benchmarks,
     "classes": classes.benchmarks,
+    "defaults": defaults.benchmarks,
+    "defaults_800": partial(defaults.benchmarks, most=800),
 }
-ON_REQUEST = ("inla", "hyperposterior", "inducing", "sklearn", "classes")
-"""Run when they are named: models in PyMC, most of whose time is sampling and compilation, and an hour of peers."""
+ON_REQUEST = ("inla", "hyperposterior", "inducing", "sklearn", "classes", "defaults", "defaults_800")
+"""Run when they are named: models in PyMC, most of whose time is sampling and compilation; an hour of peers; many
+tables."""
 OUTPUT = Path("reports/bench.json")
 ABOUT = "Measure times, memory and scores beside other packages."
 

