@@ -62,6 +62,8 @@ def spanning(target: Target, number: int, rng: np.random.Generator) -> Array:
 
 ASIDE = 0.6
 """Standard deviations of the part that entries have in common, from its mean to where they begin alike."""
+SOME = 200
+"""Cases that say where entries are alike, at most."""
 ALIKE = 0.02
 """In nats; of entries that are alike an iteration that gains less is the last, since all that follow move each."""
 MAX_ITERATIONS = 200
@@ -160,8 +162,9 @@ def maximise(
 def alike(objective: Objective, advance: Callable[[str], None]) -> Array:
     """Return where a search begins ``(p,)``: where a prior has a part in common, at the best entries that are alike.
 
-    The entries of a parameter move by one factor then, from a low and from a high value of that part. One number is
-    easily found, and many are from there; from elsewhere they are fitted to noise, or stay where they began.
+    The entries of a parameter move by one factor then, from a low and from a high value of that part, as some cases have
+    it. One number is easily found, and many are from there; from elsewhere they are fitted to noise, or stay where they
+    began.
     """
     target = objective.target
     shared = {
@@ -173,6 +176,9 @@ def alike(objective: Objective, advance: Callable[[str], None]) -> Array:
         return target.start
     alone = ~np.isin(target.owners, list(shared))
     moves = np.array([*(target.owners == name for name in shared), *np.eye(alone.size)[alone]], dtype=np.float64)
+    if target.t.size > SOME:
+        some = np.sort(np.random.default_rng(0).permutation(target.t.size)[:SOME])
+        objective = Objective(replace(target.of_cases(some), inducing=None, forecast=None), objective.score)
     objective.follow(last=True)
     runs: list[Run] = []
     for side in (-ASIDE, ASIDE):
