@@ -98,18 +98,9 @@ def hyperparameters(idata: Container) -> Hyperparameters:
     (('lengthscale', 'variance'), array([ 1., nan]))
     """
     fit = fit_group(idata)
-    random = has_random_kernels(fit) and "posterior" in group_names(idata)
-    source = get_group(idata, "posterior") if random else fit
-    dims = ("chain", "draw") if random else ("node",) if "node_weight" in fit else ()
+    random, dims, entries = _parameters(idata, fit)
     tuned = [str(name) for name in fit["hyper"].values] if "hyper" in fit.coords else []
-    columns: dict[str, Array] = {}
-    keys: dict[str, str] = {}
-    inputs = _inputs_of(idata, fit)
-    for name in map(str, fit.data_vars):
-        if not is_parameter(name) or name not in source:  # what is none has a meaning of its own
-            continue
-        for key, label, values in _entries(name, source[name], dims, inputs.get(name)):
-            columns[label], keys[label] = values, key
+    columns, keys = {label: each for _, label, each in entries}, {label: key for key, label, _ in entries}
     if not columns:
         one = "one of the fits that were combined" if MODELS in fit.attrs else "what bayesgp_mf.fit returned"
         raise ValueError(f"this container has no parameters of one kernel. Pass {one}.")
@@ -127,6 +118,21 @@ def hyperparameters(idata: Container) -> Hyperparameters:
             bound[k] = fit["hyper_bound"].values[place]
     was_tuned = np.isin(np.arange(len(names)), [k for k, _ in searched])
     return Hyperparameters(names, quantiles, prior, values, weights, kind, was_tuned, bound)
+
+
+def for_readers(idata: Container, names: Iterable[str]) -> tuple[str, ...]:
+    """Return names of hyperparameters, such as ``lengthscale[0]``, with those of their inputs."""
+    known = {key: label for key, label, _ in _parameters(idata, fit_group(idata))[2]}
+    return tuple(known.get(name, name) for name in names)
+
+
+def _parameters(idata: Container, fit: xr.Dataset) -> tuple[bool, tuple[str, ...], list[tuple[str, str, Array]]]:
+    """Return whether parameters are drawn, their dimensions, and `_entries` of them all."""
+    random = has_random_kernels(fit) and "posterior" in group_names(idata)
+    source, inputs = get_group(idata, "posterior") if random else fit, _inputs_of(idata, fit)
+    dims = ("chain", "draw") if random else ("node",) if "node_weight" in fit else ()
+    names = [name for name in map(str, fit.data_vars) if is_parameter(name) and name in source]
+    return random, dims, [each for name in names for each in _entries(name, source[name], dims, inputs.get(name))]
 
 
 def _inputs_of(idata: Container, fit: xr.Dataset) -> dict[str, list[str]]:

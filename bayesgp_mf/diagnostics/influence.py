@@ -27,6 +27,7 @@ from bayesgp_mf.container.loo import log_densities, observed_targets
 from bayesgp_mf.container.read import fit_group, from_container
 from bayesgp_mf.container.stored import priors_of
 from bayesgp_mf.container.write import check_has_cases
+from bayesgp_mf.diagnostics.hyperparameters import for_readers
 from bayesgp_mf.diagnostics.predicted import predicted
 from bayesgp_mf.errors import UndefinedQuantityError, warn
 from bayesgp_mf.hyper.objective import DIFFERENCE, Objective
@@ -214,7 +215,7 @@ def influence(
         log_evidence=each,
         odds=odds,
         hyperparameters=None if moves is None else moves.logarithms,
-        names=() if moves is None else moves.names,
+        names=() if moves is None else for_readers(idata, moves.names),
         latent_mean=moved[0],
         probability=moved[1],
         cases=observed["obs_id"].values,

@@ -28,6 +28,7 @@ from bayesgp_mf.container.read import fit_group, from_container, has_random_kern
 from bayesgp_mf.container.stored import priors_of
 from bayesgp_mf.container.write import check_has_cases
 from bayesgp_mf.diagnostics.curves import settings_by_weight, some_settings
+from bayesgp_mf.diagnostics.hyperparameters import for_readers
 from bayesgp_mf.errors import UndefinedQuantityError
 from bayesgp_mf.hyper.target import Model, Target
 from bayesgp_mf.inference.assembly import assemble_as
@@ -171,7 +172,7 @@ def sensitivity(
     process = some_settings(from_container(idata, kernel, likelihood, method), MOST)
     X = None if X_new is None else process.new_inputs(X_new)
     log_priors = _log_priors(process, **priors_of(fit, priors)) if process.averaged else None
-    names = tuple(log_priors.names) if log_priors is not None and has_random_kernels(fit) else ()
+    names = for_readers(idata, log_priors.names) if log_priors is not None and has_random_kernels(fit) else ()
     named = as_quantities(quantities, ("", "mean_f", *names))  # each is the name of a row
     node = settings_by_weight(process.weights, draws)
 

@@ -38,8 +38,8 @@ NO_THRESHOLDS: dict[str, str] = {
     ),
     "Samples and starts: another number is another random choice, held against the whole where it is tested.": (
         "diagnostics.curves.CASES diagnostics.curves.DRAWS diagnostics.curves.PAIRS diagnostics.influence.FOLLOWED "
-        "hyper.default.COMPARED hyper.rounds.FEWEST "
-        "hyper.optimise.SCREENED hyper.optimise.SOME hyper.surrogate.strategy.WALKERS hyper.surrogate.strategy.FEWEST_NEW "
+        "hyper.default.COMPARED hyper.optimise.SOME hyper.rounds.FEWEST "
+        "hyper.optimise.SCREENED hyper.surrogate.strategy.WALKERS hyper.surrogate.strategy.FEWEST_NEW "
         "hyper.surrogate.strategy.PER_PARAMETER hyper.surrogate.strategy.FEWEST hyper.surrogate.strategy.USUAL_ROWS "
         "hyper.surrogate.strategy.MOST_ROWS hyper.integrate.FEW_PARAMETERS inference.inducing.SEARCH "
         "kernels.values.MEASURED matrices.dense.PART matrices.inducing.COARSER processes.corrected.WORST "

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import bayesgp_mf as bgp
@@ -141,3 +142,10 @@ def test_odds_are_those_against_the_label_whatever_its_weight():
     assert found.odds[3] == pytest.approx(others[0] / others[1], rel=1e-10)
     assert "30 cases, the strangest first" in repr(found)
     assert len(repr(found).splitlines()) < 15
+
+
+def test_length_scales_have_the_names_of_their_columns():
+    frame = pd.DataFrame({"dose": np.linspace(-2.0, 2.0, 30), "age": np.tile([0.0, 1.0, 2.0], 10)})
+    options = {"hyper": bgp.hyper.Evidence(starts=1), "draws": 1, "chains": 1, "random_seed": 1}
+    idata = bgp.fit(frame, frame["dose"] > 0, bgp.kernels.Gaussian([1.0, 1.0], 4.0), priors=PRIORS, **options)
+    assert bgp.diagnostics.influence(idata).names == ("lengthscale[dose]", "lengthscale[age]", "variance")

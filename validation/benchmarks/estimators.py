@@ -23,8 +23,8 @@ MOST = 500
 PART = 0.75
 HEADER = ("Table", "n", "inputs", "ours, s", "theirs, s", "Ratio", "ours, log score", "theirs", "Difference", "SE")
 REMARK = (
-    "Pipelines that scale numbers and encode words. Ours is GPClassifier() as it is: a length scale for each column "
-    "with a prior, probit, TAP, one start. scikit-learn's is GaussianProcessClassifier(1.0 * RBF(1.0)), whose kernel "
+    "Pipelines that scale numbers and encode words. Ours is GPClassifier() as it is: the default model of all columns "
+    "with priors, probit, TAP, one start. scikit-learn's is GaussianProcessClassifier(1.0 * RBF(1.0)), whose kernel "
     "has one length scale, logit, Laplace, one start. Seconds are of the processor, for fits. The log score is the "
     "mean log probability of the held-out labels."
 )
