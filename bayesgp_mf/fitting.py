@@ -19,10 +19,11 @@ from bayesgp_mf.container.stored import describe_likelihood, describe_priors
 from bayesgp_mf.container.write import to_container
 from bayesgp_mf.errors import BoundWarning, ConvergenceWarning, UndefinedQuantityError, warn
 from bayesgp_mf.hyper import Evidence, HyperName, Prior, Strategy, Target, default_model, get_strategy
+from bayesgp_mf.hyper.default import with_starts
 from bayesgp_mf.hyper.forecast import warn_before
 from bayesgp_mf.hyper.rounds import RECORDS, check_moves
 from bayesgp_mf.hyper.scores import CorrectedScore
-from bayesgp_mf.hyper.target import Model, with_own_priors
+from bayesgp_mf.hyper.target import Model, bounds_pair, with_own_priors
 from bayesgp_mf.inference import assembly
 from bayesgp_mf.inference.inducing import Inducing
 from bayesgp_mf.inference.solution import Control, check_control
@@ -102,9 +103,10 @@ def fit(
     kernel : Kernel or pymc.gp.cov.BaseCovariance, optional
         Prior covariance. By default that of `hyper.default_model`, whose parameters are chosen: a smooth function of
         all columns in any units, with a length scale for each, an effect for each group that a column of text tells,
-        and a constant. A search for hyperparameters starts from its parameters. The parameters of a PyMC covariance
-        function are its random variables, and their distributions are the priors. A container cannot hold such a
-        function, nor your own class, so `predict` needs it again; the same is true of ``likelihood`` and ``method``.
+        and a constant; the noise of measurements then has a prior, too. A search for hyperparameters starts from the
+        parameters of a kernel. The parameters of a PyMC covariance function are its random variables, and their
+        distributions are the priors. A container cannot hold such a function, nor your own class, so `predict` needs it
+        again; the same is true of ``likelihood`` and ``method``.
     likelihood : Likelihood
         `Probit` (default, noise variance 1), `Logit`, `Step`; `MultinomialProbit` (by "tap") or `Softmax` (by "tap" or
         "laplace") for more than two classes; ``likelihoods.Gaussian`` for real targets; or your own.
@@ -214,10 +216,13 @@ def fit(
     likelihood, strategy = as_likelihood(likelihood), None if hyper is None else get_strategy(hyper)
     if kernel is None:
         kernel, of_default = default_model(table, y, likelihood, offset=offset, weights=weights)
-        limits = as_mapping("bounds", bounds)
+        limits = {k: bounds_pair(k, pair) for k, pair in as_mapping("bounds", bounds).items() if k in of_default}
         within = {name: np.clip(value, *limits[name]) for name, value in kernel.params.items() if name in limits}
-        kernel, said = kernel.replace(**within), {*as_mapping("priors", priors), *limits, *as_names("fixed", fixed)}
-        priors = {**{name: prior for name, prior in of_default.items() if name not in said}, **(priors or {})}
+        said = {*as_mapping("priors", priors), *limits, *as_names("fixed", fixed)}
+        of_default = {name: prior for name, prior in of_default.items() if name not in said}
+        started = with_starts(Model.of(kernel.replace(**within), likelihood), of_default)
+        kernel, likelihood = started.kernel, started.likelihood
+        priors = {**of_default, **(priors or {})}
         strategy = strategy or Evidence()
         if not isinstance(hyper, Strategy):  # one start, since it begins at the best that is alike
             strategy = strategy.with_starts(1)

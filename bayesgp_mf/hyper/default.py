@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import math
 import warnings
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -21,9 +22,10 @@ from bayesgp_mf.hyper.objective import TOO_LARGE, Objective
 from bayesgp_mf.hyper.optimise import uphill
 from bayesgp_mf.hyper.priors import LogNormal, Prior
 from bayesgp_mf.hyper.scores import EvidenceScore
-from bayesgp_mf.hyper.target import Target
+from bayesgp_mf.hyper.target import Model, Target
+from bayesgp_mf.inference.problem import check_scale
 from bayesgp_mf.inputs.frames import as_pandas
-from bayesgp_mf.inputs.groups import columns_of_text, with_columns
+from bayesgp_mf.inputs.groups import columns_of_groups, with_columns
 from bayesgp_mf.inputs.labels import as_real_targets, encode_targets
 from bayesgp_mf.inputs.options import as_likelihood
 from bayesgp_mf.inputs.tables import as_inputs, as_offset, as_weights, check_here, feature_names
@@ -53,12 +55,21 @@ KNOWN = 0.05
 """In nats; an iteration that gains less is the last."""
 WORTH = 2.0
 """In nats; by less the evidence does not tell the two apart, and the plain columns stay."""
+NOISE, NOISE_SPREAD = 0.1, 1.0
+"""The median noise variance of measurements, as a share of theirs, and the spread of its logarithm: a wider prior lets
+it go, in a few cases without any, to where rounding decides."""
+QUARTILES = 1.349
+"""Standard deviations between the quartiles of a normal variable."""
+OUTLYING = 10.0
+"""A standard deviation of so many of those that the quartiles have is that of outliers."""
+SMALLEST = 1e-200
+"""A variance of targets below this is none."""
 FLAT = 1e-12
 """Relative to its largest number, a standard deviation of a column below this is rounding."""
 
 
 class DefaultModel(NamedTuple):
-    """A kernel, and priors of its parameters by name.
+    """A kernel, and priors of its parameters by name, with that of the noise of measurements.
 
     Attributes
     ----------
@@ -67,7 +78,7 @@ class DefaultModel(NamedTuple):
         text, and `kernels.Bias`; each parameter at the median of its prior. `kernels.Warped` is around it where the
         evidence of some cases is for straighter columns.
     priors : dict of str to LogNormal
-        Of all of its parameters.
+        Of all of its parameters, and of the noise variance, or the scale, of measurements where it is tuned.
     """
 
     kernel: Kernel
@@ -87,7 +98,7 @@ def default_model(
     Parameters
     ----------
     X : (n, d) array_like
-        Inputs, as `fit` takes them. Columns of text are groups.
+        Inputs, as `fit` takes them. Columns of text, or of a categorical type of pandas, are groups.
     y : (n,) array_like, optional
         Targets. Where they are measurements, their spread is that of the function; the level of measurements or counts
         says how far from zero the constant may be.
@@ -104,7 +115,7 @@ def default_model(
     Raises
     ------
     ValueError
-        If inputs are malformed, or measurements are missing.
+        If inputs are malformed, or dates, or if measurements are missing.
 
     Examples
     --------
@@ -116,41 +127,48 @@ def default_model(
     """
     check_here(X, None)
     table, likelihood = as_pandas("X", X), as_likelihood(likelihood)
-    names, groups = feature_names("X", table), columns_of_text(table)
+    names, groups = feature_names("X", table), columns_of_groups(table)
     inputs = as_inputs("X", with_columns(table, dict.fromkeys(groups, np.zeros(len(table)))))
     n, d = inputs.shape
     smooth = [j for j in range(d) if j not in groups]
     by_log, by_case_weights = as_offset(offset, table, n), as_weights(weights, table, n)
     w = np.ones(n) if by_case_weights is None else by_case_weights
     spread, level = _of_targets(y, likelihood, by_log, w)
+    counted = np.flatnonzero(w > 0)
+
+    def units(seen: Array) -> Array:
+        """Return the spread of each column of numbers, among the cases that count."""
+        return _units(seen[np.ix_(counted, np.array(smooth, dtype=np.intp))], w[counted])[1]
 
     def model(seen: Array) -> DefaultModel:
         """Return the model of inputs that went through a transformation, or through none."""
         terms: list[Kernel] = []
         if smooth:
-            lengthscale = REACH * math.sqrt(d) * _spread(seen[:, smooth], w)
+            lengthscale = REACH * math.sqrt(d) * units(seen)
             columns = (smooth if names is None else [names[j] for j in smooth]) if groups else None
             terms.append(Gaussian(lengthscale if len(smooth) > 1 else lengthscale[0], spread, columns=columns))
         # all groups together move as much as the noise of a label
         of_groups = spread / OF_LABELS / max(len(groups), 1)
         terms += [Categorical(of_groups, columns=j if names is None else names[j]) for j in groups]
         kernel = Sum(*terms, Bias(level))
-        return DefaultModel(kernel, {name: _prior(name, value) for name, value in kernel.params.items()})
+        priors = {name: _prior(name, value) for name, value in kernel.params.items()}
+        return DefaultModel(kernel, priors | _of_noise(likelihood, spread))
 
-    skewed = [j for j in smooth if _is_skewed(inputs[:, j], w)]
+    centres, spreads = _units(inputs[counted], w[counted])
+    away = (inputs[counted] - centres) / spreads
+    skewed = [j for j in smooth if _is_skewed(away[:, j], w[counted])]
     if not skewed or y is None:
         return model(inputs)
-    power, centre, scale = zip(*(straightened(inputs[:, j], w) for j in skewed), strict=True)
+    power = [straightened(away[:, j], w[counted]) for j in skewed]
+    centre, scale = centres[skewed].tolist(), spreads[skewed].tolist()
     warped = Warped(Bias(), skewed, power, centre, scale).warp(inputs)
     t, class_names = encode_targets(y, n, likelihood)
     of_cases = likelihood.with_classes(class_names)
     if likelihood.has_classes:  # one of two tells as much, in a fraction of the time
         t, of_cases = np.where(t == np.bincount(t.astype(np.intp)).argmax(), 1.0, -1.0), Probit()
-    some = np.sort(np.random.default_rng(0).permutation(n)[:COMPARED])
+    some = np.sort(np.random.default_rng(0).permutation(counted)[:COMPARED])
     given = t[some], by_case(of_cases, by_log, by_case_weights).of_cases(some), spread, level
-    plain, straight = (
-        _evidence((seen[:, smooth] / _spread(seen[:, smooth], w))[some], *given) for seen in (inputs, warped)
-    )
+    plain, straight = (_evidence(seen[some][:, smooth] / units(seen), *given) for seen in (inputs, warped))
     if not straight > plain + WORTH:
         return model(inputs)
     kernel, priors = model(warped)
@@ -164,10 +182,26 @@ def _prior(name: str, value: Array) -> Prior:
     return LogNormal(float(np.log(value)), SHARED if name.endswith("lengthscale") else SPREAD)
 
 
-def _is_skewed(x: Array, w: Array) -> bool:
-    """Tell whether the tails of a column ``(n,)`` of more than two values, with weights, differ much."""
-    z = (x - np.average(x, weights=w)) / _spread(x[:, None], w)
-    return abs(float(np.average(z**3, weights=w))) > SKEWED and np.unique(x[w > 0]).size > 2
+def _of_noise(likelihood: Likelihood, variance: float) -> dict[str, Prior]:
+    """Return the prior of the noise of measurements with this variance, where it is tuned."""
+    if likelihood.is_discrete:
+        return {}
+    medians = {"noise_variance": NOISE * variance, "scale": math.sqrt(NOISE * variance)}
+    named = Model.of(Bias(), likelihood).named.items()
+    return {name: LogNormal(math.log(medians[own]), NOISE_SPREAD) for name, own in named if own in medians}
+
+
+def with_starts(model: Model, priors: Mapping[str, Prior]) -> Model:
+    """Return a model of which the noise of measurements begins at the median of its prior."""
+    begin = {k: prior.mean for k, prior in priors.items() if k in model.named and isinstance(prior, LogNormal)}
+    return model.replace(**{name: np.exp(mean) for name, mean in begin.items()})
+
+
+def _is_skewed(z: Array, w: Array) -> bool:
+    """Tell whether the tails of a column ``(n,)`` of more than two values, in its own units, differ much."""
+    away = np.average(z**2, weights=w)
+    with np.errstate(over="ignore"):  # of outliers, which are a tail
+        return bool(abs(np.average(z**3, weights=w)) > SKEWED * away**1.5) and np.unique(z).size > 2
 
 
 def _evidence(X: Array, t: Array, likelihood: Likelihood, spread: float, level: float) -> float:
@@ -178,7 +212,9 @@ def _evidence(X: Array, t: Array, likelihood: Likelihood, spread: float, level: 
     lengthscale = REACH * math.sqrt(X.shape[1])
     kernel = Gaussian(lengthscale, spread) + Bias(level)
     priors = {name: _prior(name, value) for name, value in kernel.params.items()}
-    target = Target(X, t, likelihood, kernel, get_method("tap", likelihood), priors=priors)
+    priors |= _of_noise(likelihood, spread)
+    model = with_starts(Model.of(kernel, likelihood), priors)
+    target = Target(X, t, model.likelihood, kernel, get_method("tap", likelihood), priors=priors)
     with warnings.catch_warnings(), one_thread_if_small(t.size):
         warnings.simplefilter("ignore")  # nothing of this is an answer
         bounds = target.lower, target.upper
@@ -188,13 +224,22 @@ def _evidence(X: Array, t: Array, likelihood: Likelihood, spread: float, level: 
             return -np.inf
 
 
-def _spread(X: Array, w: Array) -> Array:
-    """Return the standard deviation of each column, with weights, and 1 where all numbers are equal."""
+def _units(X: Array, w: Array) -> tuple[Array, Array]:
+    """Return centre and spread of each column, with weights: 0 and 1 where all numbers are equal.
+
+    They are mean and standard deviation, but where a few outliers make these: then the median, and the range of the
+    middle half in units of that of a normal variable.
+    """
     largest = np.max(np.abs(X), axis=0)
     unit = np.where(largest > 0, largest, 1.0)  # squares of numbers near 1 are numbers
-    away = X / unit - np.average(X / unit, axis=0, weights=w)
-    found = np.sqrt(np.average(away**2, axis=0, weights=w))
-    return np.where(found > FLAT, found * unit, 1.0)
+    z = X / unit
+    mean = np.average(z, axis=0, weights=w)
+    sd = np.sqrt(np.average((z - mean) ** 2, axis=0, weights=w))
+    low, median, high = np.quantile(z, [0.25, 0.5, 0.75], axis=0, weights=w, method="inverted_cdf")
+    middle = (high - low) / QUARTILES
+    robust, equal = (middle > 0) & (sd > OUTLYING * middle), sd <= FLAT
+    centre, spread = np.where(robust, median, mean), np.where(robust, middle, sd)
+    return np.where(equal & ~robust, 0.0, centre * unit), np.where(equal & ~robust, 1.0, spread * unit)
 
 
 def _of_targets(y: Any, likelihood: Likelihood, offset: Array | None, w: Array) -> tuple[float, float]:
@@ -206,9 +251,12 @@ def _of_targets(y: Any, likelihood: Likelihood, offset: Array | None, w: Array) 
         name = likelihood.display_name
         raise ValueError(f"y is missing: the targets of {name} say how large the function and its constant are.")
     t = as_real_targets(y)
+    check_scale("y", t)
     mean = float(np.average(t, weights=w))
     if likelihood.whole_targets:
         rate = math.log(max(mean, 0.0) + 0.5) - (0.0 if offset is None else float(np.average(offset, weights=w)))
         return OF_COUNTS, 1.0 + rate**2
-    variance = float(_spread(t[:, None], w)[0]) ** 2
+    variance = float(_units(t[w > 0, None], w[w > 0])[1][0]) ** 2
+    if variance < SMALLEST:
+        raise ValueError("y varies so little that its square is no number. Measure in another unit.")
     return variance, variance + mean**2

@@ -163,8 +163,7 @@ def alike(objective: Objective, advance: Callable[[str], None]) -> Array:
     """Return where a search begins ``(p,)``: where a prior has a part in common, at the best entries that are alike.
 
     The entries of a parameter move by one factor then, from a low and a high value of that part, and some cases say how
-    far. One number is easily found, and many are from there; from elsewhere they are fitted to noise, or stay where they
-    began.
+    far. One number is easily found, and many are from there; from elsewhere they are fitted to noise, or stay there.
     """
     target = objective.target
     shared = {

@@ -230,7 +230,7 @@ def from_description(stated: Mapping[str, Any]) -> Prior | None:
 
 def _check_numbers(**given: Any) -> None:
     for name, value in given.items():
-        each = value if isinstance(value, tuple) and name != "power" else (value,)
+        each = value if isinstance(value, tuple) and name not in ("power", "common") else (value,)
         if not each or not all(map(_is_finite, each)):
             raise ValueError(f"{name} must be a finite number, got {value!r}.")
     if given["power"] == 0:

@@ -203,12 +203,20 @@ class Target:
         for argument, mapping in given.items():
             _check_names(argument, mapping, known, fixed, set(owners[free].tolist()))
         if not free.any():
-            raise ValueError("the model has no parameter to tune: all are fixed or zero; use hyper=None.")
+            raise ValueError(
+                "the model has no parameter to tune: all are fixed or zero. Give the kernel, and hyper=None."
+            )
         object.__setattr__(self, "model", model)
         object.__setattr__(self, "priors", {name: as_prior(prior) for name, prior in self.priors.items()})
         for name, prior in self.priors.items():
             if isinstance(prior, type) or not isinstance(prior, Prior):
                 raise ValueError(f"priors[{name!r}] must be a prior such as LogNormal(-3.0, 3.0), got {prior!r}.")
+            sizes = {len(v) for v in (getattr(prior, k, None) for k in ("mean", "sd", "rate")) if isinstance(v, tuple)}
+            if sizes - {1, int(np.count_nonzero(owners == name))}:
+                raise ValueError(
+                    f"priors[{name!r}] has numbers for {max(sizes)} entries, and {name} has "
+                    f"{np.count_nonzero(owners == name)} that are not zero. Give one for each, or one for all."
+                )
         lower, upper = self._limits(owners)
         names = tuple(np.array(log_vector_names(model))[free].tolist())
         values = {"start": log_vector(model)[free], "lower": lower[free], "upper": upper[free]}
@@ -223,7 +231,7 @@ class Target:
         has_prior = np.isin(owners, list(self.priors))
         lower[has_prior], upper[has_prior] = -np.inf, np.inf
         for name, pair in self.bounds.items():
-            low, high = _bounds_pair(name, pair, self.model.limit(name))
+            low, high = bounds_pair(name, pair, self.model.limit(name))
             inside = np.exp(vector[owners == name])
             if np.any(inside < low * (1 - 1e-12)) or np.any(inside > high * (1 + 1e-12)):
                 raise ValueError(
@@ -440,7 +448,8 @@ def _check_names(
             )
 
 
-def _bounds_pair(name: str, pair: object, limit: float) -> tuple[float, float]:
+def bounds_pair(name: str, pair: object, limit: float = np.inf) -> tuple[float, float]:
+    """Return the bounds of a parameter, which must stay below a limit, or raise a ValueError that names it."""
     try:
         low, high = (float(value) for value in pair)  # type: ignore[attr-defined]
     except (TypeError, ValueError, OverflowError):

@@ -153,9 +153,25 @@ def holds_more_than_numbers(X: Any) -> bool:
     return any(isinstance(each, str) for each in _as_objects(X).flat)
 
 
-def columns_of_text(X: Any) -> list[int]:
-    """Return the positions of the columns ``(n, d)`` that hold text, which tells groups; ValueError if one lacks."""
-    return [j for j in range(_width(X)) if _texts("X", X, j) is not None]
+def columns_of_groups(X: Any) -> list[int]:
+    """Return the positions of the columns ``(n, d)`` that tell groups: of text, or of a categorical type of pandas.
+
+    Raises
+    ------
+    ValueError
+        If a text is missing, or a column holds dates, which are none.
+    """
+    found = []
+    for j in range(_width(X)):
+        dtype = getattr(_column(X, j), "dtype", None)
+        if getattr(dtype, "kind", None) in ("M", "m"):
+            raise ValueError(
+                f"X holds dates or durations in column {_named(X, j)!r}. Make numbers of them, such as days: "
+                "(X[column] - X[column].min()).dt.days; or, where each is a group of its own, text."
+            )
+        if hasattr(dtype, "categories") or _texts("X", X, j) is not None:
+            found.append(j)
+    return found
 
 
 def levels_of(kernel: Kernel) -> dict[int, tuple[str, ...]]:

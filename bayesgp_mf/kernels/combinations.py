@@ -139,6 +139,10 @@ class Composite(Combination, Nested):
         """The terms."""
         return tuple(self.terms)
 
+    def _with_parts(self, change: Callable[[Kernel], Kernel]) -> Self:
+        found = [change(term) for term in self.terms]
+        return type(self)(*found) if any(a is not b for a, b in zip(found, self.terms, strict=True)) else self
+
     def leaves(self) -> list[Kernel]:
         """Return the kernels below all sums and products, left to right."""
         return [leaf for term in self.terms for leaf in leaves_of(term)]

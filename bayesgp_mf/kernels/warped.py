@@ -15,8 +15,10 @@ from bayesgp_mf.kernels.combinations import Nested, OfOne, check_of_one, depth_a
 from bayesgp_mf.kernels.values import Columns, Span, as_columns, chosen, positions
 from bayesgp_mf.types import Array
 
-STEEPEST = 3.0
-"""Powers are between its negative and this."""
+STEEPEST = 4.0
+"""How far powers may be from 1, to either side: the mirror of a column has the power 2 - p."""
+FARTHEST = 300.0
+"""Logarithm beyond which a transformed number stays there: numbers end at 10^308, and their differences before."""
 
 
 class Warped(OfOne, Nested):
@@ -25,7 +27,7 @@ class Warped(OfOne, Nested):
     With :math:`z = (x - \mathrm{centre}) / \mathrm{scale}` and a power p, a column becomes
     :math:`((1 + z)^p - 1) / p` where z >= 0, and :math:`-((1 - z)^{2 - p} - 1) / (2 - p)` elsewhere: logarithms where
     the exponent is 0. A power below 1 draws in a long tail of large values, one above 1 of small ones. Length scales
-    are then in units of z.
+    are then in units of z. A number whose transform is beyond 10^130 is there.
 
     Parameters
     ----------
@@ -39,7 +41,7 @@ class Warped(OfOne, Nested):
     Raises
     ------
     ValueError
-        If a number is not finite, a power not between -3 and 3, a scale not positive, or there are not as many as
+        If a number is not finite, a power not between -3 and 5, a scale not positive, or there are not as many as
         columns.
     TypeError
         If ``kernel`` is no kernel, or one for each class.
@@ -76,8 +78,9 @@ class Warped(OfOne, Nested):
         self.power, self.centre, self.scale = (
             _each(name, given, len(found)) for name, given in (("power", power), ("centre", centre), ("scale", scale))
         )
-        if max(map(abs, self.power)) > STEEPEST:
-            raise ValueError(f"power must be between -{STEEPEST:g} and {STEEPEST:g}, got {list(self.power)}.")
+        if max(abs(power - 1.0) for power in self.power) > STEEPEST:
+            limits = f"{1.0 - STEEPEST:g} and {1.0 + STEEPEST:g}"
+            raise ValueError(f"power must be between {limits}, got {list(self.power)}.")
         if min(self.scale) <= 0:
             raise ValueError(f"scale must be > 0, got {list(self.scale)}.")
         self.depth: int = depth_around([kernel])
@@ -97,7 +100,8 @@ class Warped(OfOne, Nested):
         return warped
 
     def _units(self, X: Array) -> Array:
-        return np.asarray((chosen(self.columns, X) - np.array(self.centre)) / np.array(self.scale))
+        with np.errstate(over="ignore"):  # far out all is at the end
+            return np.asarray((chosen(self.columns, X) - np.array(self.centre)) / np.array(self.scale))
 
     def _value(self, values: Any) -> Array:
         (value,) = values
@@ -121,8 +125,12 @@ class Warped(OfOne, Nested):
         seen = self._seen((A, B))
         gradient = np.array(self.kernel.inputs_vjp(seen[0], seen[1], cross_bar))
         columns, z = list(positions(self.columns, None)), self._units(B)
-        exponent = np.where(z < 0, 1.0 - np.array(self.power), np.array(self.power) - 1.0)
-        gradient[:, columns] *= (1.0 + np.abs(z)) ** exponent / np.array(self.scale)
+        of_slope = np.where(z < 0, 1.0 - np.array(self.power), np.array(self.power) - 1.0)
+        log = np.minimum(np.log1p(np.abs(z)), FARTHEST)
+        stays = np.maximum(1.0, of_slope + 1.0) * log >= FARTHEST  # where nothing moves any more
+        gradient[:, columns] *= np.where(stays, 0.0, np.exp(np.where(stays, 0.0, of_slope * log))) / np.array(
+            self.scale
+        )
         return gradient
 
     def spans(self, X: Array) -> dict[str, Span]:
@@ -153,36 +161,31 @@ def yeo_johnson(z: Array, power: Array) -> Array:
     """Return numbers ``(n, k)`` transformed by the power ``(k,)`` of their column."""
     sign = np.where(z < 0, -1.0, 1.0)
     exponent = np.where(z < 0, 2.0 - power, power)
-    log = np.log1p(np.abs(z))
-    # log(u)/1 where the exponent is 0, of which the other form is a ratio of two zeros
+    log = np.minimum(np.log1p(np.abs(z)), FARTHEST)
+    # the logarithm where the exponent is 0, of which the other form is a ratio of two zeros
     some = np.where(exponent == 0.0, 1.0, exponent)
-    return sign * np.where(exponent == 0.0, log, np.expm1(some * log) / some)
+    return sign * np.where(exponent == 0.0, log, np.expm1(np.minimum(some * log, FARTHEST)) / some)
 
 
-def straightened(x: Array, weights: Array) -> tuple[float, float, float]:
-    """Return power, centre and scale under which a column ``(n,)`` is nearest to normal, by maximum likelihood.
-
-    The centre and the scale are mean and standard deviation, so that the unit of the column does not matter. The column
-    must not be constant.
-    """
+def straightened(z: Array, weights: Array) -> float:
+    """Return the power under which a column ``(n,)`` in its own units is nearest to normal, by maximum likelihood."""
     mean = partial(np.average, weights=weights)
-    size = float(np.max(np.abs(x)))  # of numbers near 1 all squares are numbers
-    centre = float(mean(x / size)) * size
-    scale = math.sqrt(mean(((x - centre) / size) ** 2)) * size
-    z = (x - centre) / scale
     slope = float(mean(np.sign(z) * np.log1p(np.abs(z))))
 
     def loss(power: float) -> float:  # Yeo & Johnson (2000), eq. 3.1, a case
         y = yeo_johnson(z, np.array(power))
         return 0.5 * math.log(mean((y - mean(y)) ** 2)) - (power - 1.0) * slope
 
-    found = minimize_scalar(loss, bounds=(-STEEPEST, STEEPEST), method="bounded")
-    return round(float(found.x), 2), centre, scale
+    found = minimize_scalar(loss, bounds=(1.0 - STEEPEST, 1.0 + STEEPEST), method="bounded")
+    return round(float(found.x), 2)
 
 
 def _each(name: str, given: float | Sequence[float], count: int) -> tuple[float, ...]:
     """Return one number for each column, or raise a ValueError."""
-    values = np.atleast_1d(np.asarray(given, dtype=np.float64))
+    try:
+        values = np.atleast_1d(np.asarray(given, dtype=np.float64))
+    except (TypeError, ValueError, OverflowError):
+        values = np.array([np.nan])
     if values.ndim != 1 or values.size not in (1, count) or not np.isfinite(values).all():
         raise ValueError(f"{name} must be a finite number, or {count} of them, one for each column, got {given!r}.")
     return tuple(np.broadcast_to(values, count).tolist())

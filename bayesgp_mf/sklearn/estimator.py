@@ -39,8 +39,6 @@ from bayesgp_mf.types import Array
 LARGEST_SEED = 2**31 - 1
 NOISE = 0.1
 """Noise variance of a target of variance 1, at the start."""
-NOISE_SPREAD = 1.0
-"""Of its logarithm: a wider prior lets it go, in a few cases without any, to where rounding decides."""
 
 M = TypeVar("M", bound=Callable[..., Any])
 
@@ -230,7 +228,7 @@ class GPEstimator(BaseEstimator, abc.ABC):  # type: ignore[misc]  # scikit-learn
             likelihood,
             method=method,
             hyper=strategy,
-            priors=self._priors,
+            priors=self.priors,
             bounds=self.bounds,
             fixed=self.fixed,
             random_seed=self._seed,
@@ -246,11 +244,6 @@ class GPEstimator(BaseEstimator, abc.ABC):  # type: ignore[misc]  # scikit-learn
         given = not_stored(get_group(idata, "fit"), known)
         learned: Any = posterior(idata, **given)
         return Whole(idata, learned, given, weights)
-
-    @property
-    def _priors(self) -> Mapping[str, Prior] | None:
-        """The priors that are given, with those of a default likelihood."""
-        return self.priors
 
     def _streamed(self, known: Known | None, X: Any, y: Any, weights: Array | None, likelihood: Likelihood) -> Streamed:
         """Return what a batch adds to what is known: nothing, a stream, or all cases of ``fit``, under its kernel."""

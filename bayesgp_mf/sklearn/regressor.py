@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Self
 
@@ -12,12 +10,11 @@ from numpy.typing import NDArray
 from sklearn.base import RegressorMixin
 
 from bayesgp_mf.errors import UndefinedQuantityError
-from bayesgp_mf.hyper import LogNormal, Prior
 from bayesgp_mf.inference.problem import check_scale
 from bayesgp_mf.inputs.labels import as_real_targets
-from bayesgp_mf.inputs.options import FORMER, as_names, naming_absent
+from bayesgp_mf.inputs.options import FORMER, naming_absent
 from bayesgp_mf.likelihoods import Gaussian
-from bayesgp_mf.sklearn.estimator import NOISE, NOISE_SPREAD, GPEstimator, where_streamed
+from bayesgp_mf.sklearn.estimator import NOISE, GPEstimator, where_streamed
 
 LARGEST_TARGET = 1e150
 """In absolute value, of targets that are normalised: their squares are numbers."""
@@ -182,15 +179,6 @@ class GPRegressor(RegressorMixin, GPEstimator):  # type: ignore[misc]  # scikit-
 
     def _as_given(self, targets: NDArray[Any]) -> NDArray[Any]:
         return self._centre + self._unit * targets
-
-    @property
-    def _priors(self) -> Mapping[str, Prior] | None:
-        if self.kernel is not None or self.likelihood is not None or self.hyper is None:
-            return self.priors
-        given = {**(self.priors or {})}
-        if "noise_variance" not in {*given, *(self.bounds or {}), *as_names("fixed", self.fixed)}:
-            given["noise_variance"] = LogNormal(math.log(NOISE), NOISE_SPREAD)
-        return given
 
     def _check_targets(self, y: Any) -> None:
         if np.asarray(y).dtype.kind != "c":  # of which scikit-learn has its own words

@@ -160,3 +160,78 @@ def test_a_stream_chooses_it_on_its_first_cases(tmp_path):
         np.testing.assert_allclose(each.kernel.params["gaussian_lengthscale"], chosen, rtol=0.05)
     one = bgp.streams.Stream(likelihood=GaussianNoise(1.0)).update(X[0], REAL[0], progress=False)
     assert np.all(np.isfinite(one.latent(X[:3])[0]))
+
+
+def test_the_unit_of_measurements_does_not_matter():
+    given = GaussianNoise(1.0)
+    mean, evidence = p_of(X, REAL, given, X[:5])
+    for unit, shift in ((1e-6, 0.0), (1e5, 3e7)):
+        other, same = p_of(X, unit * REAL + shift, given, X[:5])
+        np.testing.assert_allclose((other - shift) / unit, mean, atol=0.2)
+        assert same + N * np.log(unit) == pytest.approx(evidence, abs=5.0)  # a shift is another prior of the constant
+    kept = bgp.fit(X, REAL, likelihood=GaussianNoise(0.4), fixed=["noise_variance"], **PLAIN)
+    assert bgp.posterior(kept).parts[0].problem.likelihood.noise_variance == 0.4
+
+
+def test_a_mirror_is_no_other_model():
+    one, other = (default_model(sign * X, LABELS).kernel for sign in (1.0, -1.0))
+    np.testing.assert_allclose(np.add(one.power, other.power), 2.0, atol=0.02)
+    np.testing.assert_allclose(other.gram(-X), one.gram(X), atol=0.05)
+
+
+@pytest.mark.parametrize("size", [1e2, 1e6])
+def test_an_outlier_does_not_hide_its_column(size):
+    plain, hit = X[:, :2].copy(), X[:, :2].copy()
+    hit[0, 0] = size
+    evidences = [float(bgp.fit(each, LATENT > 0, **PLAIN)["fit"]["log_evidence"]) for each in (plain, hit)]
+    assert evidences[1] > evidences[0] - 6.0
+
+
+def test_a_case_of_weight_zero_says_nothing():
+    more = np.concatenate([X, 1e10 * RNG.normal(size=(3000, 3))])
+    y = np.concatenate([LABELS, RNG.permutation(np.resize(LABELS, 3000))])
+    weighted = default_model(more, y, weights=np.repeat([1.0, 0.0], [N, 3000])).kernel
+    alone = default_model(X, LABELS).kernel
+    assert type(weighted) is type(alone)
+    for name, value in alone.params.items():
+        np.testing.assert_allclose(weighted.params[name], value, rtol=1e-12)
+
+
+def test_categories_are_groups_and_dates_are_refused():
+    frame = pd.DataFrame({"dose": X[:, 0], "code": pd.Categorical(np.resize([1, 2, 3], N))})
+    assert [type(term) for term in default_model(frame, LABELS).kernel.terms] == [Gaussian, Categorical, Bias]
+    bgp.predict(bgp.fit(frame, LABELS, **PLAIN), frame.iloc[:3], draws=False)
+    with pytest.raises(ValueError, match="dates or durations in column 'when'"):
+        bgp.fit(frame.assign(when=pd.Timestamp("2024-01-01")), LABELS)
+
+
+@pytest.mark.parametrize("bounds", [3.0, "ab", (1, 2, 3), (np.nan, 1.0)])
+def test_what_are_no_bounds_is_said(bounds):
+    with pytest.raises(ValueError, match=r"bounds\['gaussian_lengthscale'\] must be"):
+        bgp.fit(X, LABELS, bounds={"gaussian_lengthscale": bounds})
+
+
+def test_targets_beyond_numbers_are_refused_in_words():
+    for factor, said in ((1e154, "at most 1e"), (1e-170, "Measure in another unit")):
+        with pytest.raises(ValueError, match=said):
+            default_model(X, factor * LATENT, GaussianNoise(0.1))
+
+
+def test_a_prior_of_the_wrong_length_is_named():
+    with pytest.raises(ValueError, match=r"priors\['lengthscale'\] has numbers for 2 entries"):
+        bgp.fit(X, LABELS, Gaussian(np.ones(3)), hyper="evidence", priors={"lengthscale": LogNormal((0.0, 1.0), 0.5)})
+
+
+def test_warped_columns_have_names_in_a_sum_and_ends_far_out():
+    frame = pd.DataFrame({"dose": X[:, 2], "age": X[:, 0]})
+    kernel = Warped(Gaussian(1.0, columns="dose"), "dose", 0.0) + Matern32(1.0, columns="age")
+    idata = bgp.fit(frame, LABELS, kernel, **PLAIN)
+    for size in (1e103, 1e200, 1e308):
+        new = pd.DataFrame({"dose": [size, -size], "age": [0.0, 1.0]})
+        assert np.all(np.isfinite(bgp.predict(idata, new, random_seed=1)["predictions"]["f"]))
+    far = np.array([[1e100], [-1e200], [1e308]])
+    for power in (-3.0, 0.0, 2.0, 5.0):
+        slope = Warped(Gaussian(1.0), 0, power).inputs_vjp(X[:4, :1], far, np.ones((4, 3)))
+        assert np.all(np.isfinite(slope))
+    with pytest.raises(ValueError, match="power must be"):
+        Warped(Gaussian(1.0), 0, 5.1)
