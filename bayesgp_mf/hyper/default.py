@@ -26,7 +26,7 @@ from bayesgp_mf.hyper.target import Model, Target
 from bayesgp_mf.inference.problem import check_scale
 from bayesgp_mf.inputs.frames import as_pandas
 from bayesgp_mf.inputs.groups import columns_of_groups, with_columns
-from bayesgp_mf.inputs.labels import as_real_targets, encode_targets
+from bayesgp_mf.inputs.labels import encode_targets
 from bayesgp_mf.inputs.options import as_likelihood
 from bayesgp_mf.inputs.tables import as_inputs, as_offset, as_weights, check_here, feature_names
 from bayesgp_mf.kernels import Bias, Categorical, Gaussian, Kernel, Sum, Warped
@@ -133,7 +133,8 @@ def default_model(
     smooth = [j for j in range(d) if j not in groups]
     by_log, by_case_weights = as_offset(offset, table, n), as_weights(weights, table, n)
     w = np.ones(n) if by_case_weights is None else by_case_weights
-    spread, level = _of_targets(y, likelihood, by_log, w)
+    t, class_names = (None, ()) if y is None else encode_targets(y, n, likelihood)
+    spread, level = _of_targets(t, likelihood, by_log, w)
     counted = np.flatnonzero(w > 0)
 
     def units(seen: Array) -> Array:
@@ -157,12 +158,11 @@ def default_model(
     centres, spreads = _units(inputs[counted], w[counted])
     away = (inputs[counted] - centres) / spreads
     skewed = [j for j in smooth if _is_skewed(away[:, j], w[counted])]
-    if not skewed or y is None:
+    if not skewed or t is None:
         return model(inputs)
     power = [straightened(away[:, j], w[counted]) for j in skewed]
     centre, scale = centres[skewed].tolist(), spreads[skewed].tolist()
     warped = Warped(Bias(), skewed, power, centre, scale).warp(inputs)
-    t, class_names = encode_targets(y, n, likelihood)
     of_cases = likelihood.with_classes(class_names)
     if likelihood.has_classes:  # one of two tells as much, in a fraction of the time
         t, of_cases = np.where(t == np.bincount(t.astype(np.intp)).argmax(), 1.0, -1.0), Probit()
@@ -242,15 +242,14 @@ def _units(X: Array, w: Array) -> tuple[Array, Array]:
     return np.where(equal & ~robust, 0.0, centre * unit), np.where(equal & ~robust, 1.0, spread * unit)
 
 
-def _of_targets(y: Any, likelihood: Likelihood, offset: Array | None, w: Array) -> tuple[float, float]:
+def _of_targets(t: Array | None, likelihood: Likelihood, offset: Array | None, w: Array) -> tuple[float, float]:
     """Return the median variances of the function and of its constant, in squared latent units."""
     of_trials = "trials" in likelihood.new_case_facts
     if of_trials or (likelihood.is_discrete and not likelihood.whole_targets):
         return OF_LABELS, 1.0
-    if y is None:
+    if t is None:
         name = likelihood.display_name
         raise ValueError(f"y is missing: the targets of {name} say how large the function and its constant are.")
-    t = as_real_targets(y)
     check_scale("y", t)
     mean = float(np.average(t, weights=w))
     if likelihood.whole_targets:

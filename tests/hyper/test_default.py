@@ -211,6 +211,13 @@ def test_what_are_no_bounds_is_said(bounds):
         bgp.fit(X, LABELS, bounds={"gaussian_lengthscale": bounds})
 
 
+@pytest.mark.parametrize(("y", "likelihood"), MODELS)
+def test_targets_of_other_cases_are_said(y, likelihood):
+    for wrong in (y[:-1], np.column_stack([y, y])):
+        with pytest.raises(ValueError, match=rf"y must have shape \({N},\)"):
+            bgp.fit(X, wrong, likelihood=likelihood)
+
+
 def test_targets_beyond_numbers_are_refused_in_words():
     for factor, said in ((1e154, "at most 1e"), (1e-170, "Measure in another unit")):
         with pytest.raises(ValueError, match=said):
