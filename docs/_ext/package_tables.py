@@ -117,7 +117,7 @@ class KernelsTable(PackageTable):
     def names(self) -> set[str]:
         """Return the names of the public kernel classes that can be made without arguments from others."""
         public = (getattr(kernels, name) for name in kernels.__all__)
-        abstract = (kernels.Kernel, kernels.Sum, kernels.Product, kernels.Power, kernels.PerClass)
+        abstract = (kernels.Kernel, kernels.Sum, kernels.Product, kernels.Power, kernels.PerClass, kernels.Warped)
         return {c.__name__ for c in public if isinstance(c, type) and c not in abstract}
 
     def row(self, name: str, words: list[str]) -> list[str]:
