@@ -218,8 +218,8 @@ def fit(
         kernel, of_default = default_model(table, y, likelihood, offset=offset, weights=weights)
         limits = {k: bounds_pair(k, pair) for k, pair in as_mapping("bounds", bounds).items() if k in of_default}
         within = {name: np.clip(value, *limits[name]) for name, value in kernel.params.items() if name in limits}
-        said = {*as_mapping("priors", priors), *limits, *as_names("fixed", fixed)}
-        of_default = {name: prior for name, prior in of_default.items() if name not in said}
+        stated = {*as_mapping("priors", priors), *limits, *as_names("fixed", fixed)}
+        of_default = {name: prior for name, prior in of_default.items() if name not in stated}
         started = with_starts(Model.of(kernel.replace(**within), likelihood), of_default)
         kernel, likelihood = started.kernel, started.likelihood
         priors = {**of_default, **(priors or {})}

@@ -353,9 +353,9 @@ class Stream:
                 f"X has columns {features}, and the first update had {self._features}. Pass X[{self._features}]."
             )
         by_default = self._learner.by_default and not self.n_seen
-        said = {"offset": arguments.as_list(offset), "weights": arguments.as_list(weights)}
+        facts = {"offset": arguments.as_list(offset), "weights": arguments.as_list(weights)}
         targets = y if self.likelihood.is_real else None  # a first batch may have labels of one class
-        kernel = default_model(X, targets, self.likelihood, **said).kernel if by_default else self.kernel
+        kernel = default_model(X, targets, self.likelihood, **facts).kernel if by_default else self.kernel
         kernel = kernel.with_column_names(features)
         X = arguments.in_range("X", as_inputs("X", with_unread(X, kernel)))
         columns = self._state.X.shape[1]

@@ -26,6 +26,7 @@ KERNELS = {
     "linear with white noise": bgp.kernels.Linear(1.0) + bgp.kernels.White(0.1),
     "polynomial": bgp.kernels.Polynomial(3, 0.5),
     "power": bgp.kernels.Matern52(1.5) ** 2,
+    "warped": bgp.kernels.Warped(bgp.kernels.Gaussian(1.0, 2.0), 0, 0.4),
     "network": bgp.kernels.NeuralNetwork(1.0, 0.5) * bgp.kernels.Bias(2.0),
 }
 LIKELIHOODS = {

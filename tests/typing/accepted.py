@@ -26,6 +26,7 @@ def of_doors(X: NDArray[np.float64], frame: pd.DataFrame, y: list[str]) -> None:
     idata = bgp.fit(X, y, kernel, bgp.Probit(), method="tap", hyper="evidence", marginals="tilted", random_seed=1)
     assert_type(idata, Container)
     assert_type(bgp.fit(frame, np.array(y), kernel, bgp.Logit(), hyper=bgp.hyper.Evidence(starts=5)), Container)
+    assert_type(bgp.fit(X, y), Container)
     bgp.fit(X, y, kernel, hyper=None, inducing=bgp.Inducing(500, choose="kmeans"))
     table = bgp.sharded.from_parquet("flights-*.parquet", target="late")
     assert_type(bgp.sharded.fit(table, None, kernel, inducing=500, processes=2), Container)

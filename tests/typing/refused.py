@@ -14,7 +14,7 @@ def of_doors(X: NDArray[np.float64], y: list[str], kernel: bgp.kernels.Kernel) -
     bgp.fit(X, y, kernel, hyper=bgp.hyper.Evidence(method="nave"))  # E: Argument "method"
     bgp.fit(X, y, kernel, marginals="exact")  # E: Argument "marginals"
     bgp.fit(X, y, kernel, random_state=1)  # E: Unexpected keyword argument "random_state"
-    bgp.fit(X, y)  # E: Missing positional argument "kernel"
+    bgp.fit(X)  # E: Missing positional argument "y"
     bgp.fit(X, y, kernel, bgp.Probit)  # E: Argument 4
     bgp.fit(X, y, kernel, priors={"lengthscale": 1.0})  # E: Dict entry 0
     bgp.fitt(X, y, kernel)  # E: has no attribute "fitt"
