@@ -10,7 +10,8 @@ from typing import Any
 from numpy.typing import ArrayLike
 
 from bayesgp_mf.container.groups import Container, copied, get_group, group_names, is_stream
-from bayesgp_mf.diagnostics.fitted import fitted
+from bayesgp_mf.container.quality import Quality
+from bayesgp_mf.diagnostics.fitted import Fitted, fitted
 from bayesgp_mf.diagnostics.importance import quality_of_approximation
 from bayesgp_mf.files import as_path, whole
 from bayesgp_mf.fitting import predict
@@ -117,26 +118,43 @@ def report(
         check_same_cases(X_test, y_test, "X_test", "y_test")
         with own_style():
             found = quality_of_approximation(about.idata)  # the page says of the model elsewhere
-            has = group_names(about.idata)
-            sections = [  # in the order of an analysis: before the data, computation, checks, predictions, other models
-                model.data(about),
-                model.model(about),
-                *([model.before(about)] if "prior_predictive" in has else []),
-                computation.quality(found),
-                computation.computed(about),
-                *([] if reference is None else [computation.reference(about, reference)]),
-                computation.hyperparameters(about),
-                predictions.calibration(about),
-                predictions.worst(about),
-                predictions.effects(about),
-                *([predictions.new_cases(about, y_test, X_test)] if "predictions" in has else []),
-                *([] if others is None else [predictions.compared(about, others)]),
-            ]
+            sections = sections_of(about, found, X_test=X_test, y_test=y_test, reference=reference, others=others)
             lead = [found.sentence, *predictions.misfits(about)]
             html = render("Report of a fit", lead, model.glance(about), sections)
     with whole(path) as part:
         part.write_text(html, encoding="utf-8")
     return path
+
+
+def sections_of(
+    about: Fitted,
+    found: Quality,
+    *,
+    X_test: ArrayLike | None = None,
+    y_test: ArrayLike | None = None,
+    reference: Container | None = None,
+    others: Mapping[str, Container] | None = None,
+) -> list[Section]:
+    """Return all sections of the page about a fit whose quality was found, for a page that says more than that.
+
+    They are in the order of an analysis: before the data, computation, checks, predictions, other models.
+    """
+    has = group_names(about.idata)
+    sections = [
+        model.data(about),
+        model.model(about),
+        *([model.before(about)] if "prior_predictive" in has else []),
+        computation.quality(found),
+        computation.computed(about),
+        *([] if reference is None else [computation.reference(about, reference)]),
+        computation.hyperparameters(about),
+        predictions.calibration(about),
+        predictions.worst(about),
+        predictions.effects(about),
+        *([predictions.new_cases(about, y_test, X_test)] if "predictions" in has else []),
+        *([] if others is None else [predictions.compared(about, others)]),
+    ]
+    return sections
 
 
 def stream_page(idata: Container) -> str:
