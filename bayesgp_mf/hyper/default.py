@@ -137,15 +137,11 @@ def default_model(
     spread, level = _of_targets(t, likelihood, by_log, w)
     counted = np.flatnonzero(w > 0)
 
-    def units(seen: Array) -> Array:
-        """Return the spread of each column of numbers, among the cases that count."""
-        return _units(seen[np.ix_(counted, np.array(smooth, dtype=np.intp))], w[counted])[1]
-
-    def model(seen: Array) -> DefaultModel:
-        """Return the model of inputs that went through a transformation, or through none."""
+    def model(spreads: Array) -> DefaultModel:
+        """Return the model of columns with these spreads, as they are or as a transformation made them."""
         terms: list[Kernel] = []
         if smooth:
-            lengthscale = REACH * math.sqrt(d) * units(seen)
+            lengthscale = REACH * math.sqrt(d) * spreads[smooth]
             columns = (smooth if names is None else [names[j] for j in smooth]) if groups else None
             terms.append(Gaussian(lengthscale if len(smooth) > 1 else lengthscale[0], spread, columns=columns))
         # all groups together move as much as the noise of a label
@@ -159,19 +155,22 @@ def default_model(
     away = (inputs[counted] - centres) / spreads
     skewed = [j for j in smooth if _is_skewed(away[:, j], w[counted])]
     if not skewed or t is None:
-        return model(inputs)
+        return model(spreads)
     power = [straightened(away[:, j], w[counted]) for j in skewed]
     centre, scale = centres[skewed].tolist(), spreads[skewed].tolist()
     warped = Warped(Bias(), skewed, power, centre, scale).warp(inputs)
+    of_warped = _units(warped[counted], w[counted])[1]
     of_cases = likelihood.with_classes(class_names)
     if likelihood.has_classes:  # one of two tells as much, in a fraction of the time
         t, of_cases = np.where(t == np.bincount(t.astype(np.intp)).argmax(), 1.0, -1.0), Probit()
     some = np.sort(np.random.default_rng(0).permutation(counted)[:COMPARED])
     given = t[some], by_case(of_cases, by_log, by_case_weights).of_cases(some), spread, level
-    plain, straight = (_evidence(seen[some][:, smooth] / units(seen), *given) for seen in (inputs, warped))
+    plain, straight = (
+        _evidence((seen[some] / unit)[:, smooth], *given) for seen, unit in ((inputs, spreads), (warped, of_warped))
+    )
     if not straight > plain + WORTH:
-        return model(inputs)
-    kernel, priors = model(warped)
+        return model(spreads)
+    kernel, priors = model(of_warped)
     return DefaultModel(Warped(kernel, skewed, power, centre, scale), priors)
 
 

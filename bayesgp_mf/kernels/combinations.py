@@ -54,9 +54,8 @@ class Combination(Kernel):
         )
 
     def _with_parts(self, change: Callable[[Kernel], Kernel]) -> Self:
-        found = {label: change(kernel) for label, kernel in self._labelled().items()}
-        changed = any(found[label] is not kernel for label, kernel in self._labelled().items())
-        return self._rebuilt(iter(found.values())) if changed else self
+        found = [change(part) for part in self.parts]
+        return type(self)(*found) if any(a is not b for a, b in zip(found, self.parts, strict=True)) else self
 
     def _made_of(self) -> dict[str, Any]:
         return dict(self._labelled())
@@ -138,10 +137,6 @@ class Composite(Combination, Nested):
     def parts(self) -> tuple[Kernel, ...]:
         """The terms."""
         return tuple(self.terms)
-
-    def _with_parts(self, change: Callable[[Kernel], Kernel]) -> Self:
-        found = [change(term) for term in self.terms]
-        return type(self)(*found) if any(a is not b for a, b in zip(found, self.terms, strict=True)) else self
 
     def leaves(self) -> list[Kernel]:
         """Return the kernels below all sums and products, left to right."""

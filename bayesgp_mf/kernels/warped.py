@@ -76,7 +76,8 @@ class Warped(OfOne, Nested):
             raise ValueError("columns must say which columns are warped, such as columns=[0, 2], got None.")
         self.kernel, self.columns = kernel, found
         self.power, self.centre, self.scale = (
-            _each(name, given, len(found)) for name, given in (("power", power), ("centre", centre), ("scale", scale))
+            _numbers(name, given, len(found))
+            for name, given in (("power", power), ("centre", centre), ("scale", scale))
         )
         if max(abs(power - 1.0) for power in self.power) > STEEPEST:
             limits = f"{1.0 - STEEPEST:g} and {1.0 + STEEPEST:g}"
@@ -128,9 +129,8 @@ class Warped(OfOne, Nested):
         of_slope = np.where(z < 0, 1.0 - np.array(self.power), np.array(self.power) - 1.0)
         log = np.minimum(np.log1p(np.abs(z)), FARTHEST)
         stays = np.maximum(1.0, of_slope + 1.0) * log >= FARTHEST  # where nothing moves any more
-        gradient[:, columns] *= np.where(stays, 0.0, np.exp(np.where(stays, 0.0, of_slope * log))) / np.array(
-            self.scale
-        )
+        slope = np.where(stays, 0.0, np.exp(np.where(stays, 0.0, of_slope * log)))
+        gradient[:, columns] *= slope / np.array(self.scale)
         return gradient
 
     def spans(self, X: Array) -> dict[str, Span]:
@@ -180,7 +180,7 @@ def straightened(z: Array, weights: Array) -> float:
     return round(float(found.x), 2)
 
 
-def _each(name: str, given: float | Sequence[float], count: int) -> tuple[float, ...]:
+def _numbers(name: str, given: float | Sequence[float], count: int) -> tuple[float, ...]:
     """Return one number for each column, or raise a ValueError."""
     try:
         values = np.atleast_1d(np.asarray(given, dtype=np.float64))

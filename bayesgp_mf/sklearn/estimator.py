@@ -212,9 +212,7 @@ class GPEstimator(BaseEstimator, abc.ABC):  # type: ignore[misc]  # scikit-learn
 
     def _solved(self, X: Any, y: Any, likelihood: Likelihood, weights: Array | None, **options: Any) -> Whole:
         """Return what all cases say, at the hyperparameters that they speak for."""
-        kernel = self.kernel
-        if kernel is None and self.hyper is None:  # to be kept as it is
-            kernel = default_model(X, y, likelihood, weights=weights).kernel
+        kernel = self._start(X, y, likelihood, weights)
         strategy = None if self.hyper is None else get_strategy(self.hyper)
         if strategy is not None and isinstance(self.hyper, str):
             strategy = strategy.with_starts(1)
@@ -245,6 +243,12 @@ class GPEstimator(BaseEstimator, abc.ABC):  # type: ignore[misc]  # scikit-learn
         learned: Any = posterior(idata, **given)
         return Whole(idata, learned, given, weights)
 
+    def _start(self, X: Any, y: Any, likelihood: Likelihood, weights: Array | None) -> Any:
+        """Return the kernel that is given, the default one if it is to be kept, or None if it is to be chosen."""
+        if self.kernel is not None or self.hyper is not None:
+            return self.kernel
+        return default_model(X, y, likelihood, weights=weights).kernel
+
     def _streamed(self, known: Known | None, X: Any, y: Any, weights: Array | None, likelihood: Likelihood) -> Streamed:
         """Return what a batch adds to what is known: nothing, a stream, or all cases of ``fit``, under its kernel."""
         options: dict[str, Any] = {
@@ -255,8 +259,7 @@ class GPEstimator(BaseEstimator, abc.ABC):  # type: ignore[misc]  # scikit-learn
             stream = known.posterior
         elif known is None:
             hyper: Any = self.hyper  # `is_streamed` has refused all that a stream does not have
-            kept, targets = self.kernel is None and hyper is None, y if likelihood.is_real else None
-            kernel = default_model(X, targets, likelihood, weights=weights).kernel if kept else self.kernel
+            kernel = self._start(X, y if likelihood.is_real else None, likelihood, weights)
             stream = Stream(kernel, likelihood, self.budget, hyper=hyper, **options)
         else:
             one = known.posterior.parts[0]

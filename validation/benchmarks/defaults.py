@@ -284,10 +284,8 @@ def _one(parts: Parts) -> Predict:
 def _linear(parts: Parts) -> Predict:
     kernel, priors = default_model(parts.Z, parts.y)
     weight = 1.0 / parts.Z.shape[1]
-    extended = kernel + Linear(weight)
-    # of a warped kernel the names have its own in front
-    named = dict(zip(extended.params, [*priors.values(), _about(weight)], strict=True))
-    return _fitted(parts.Z, parts.Z_test, parts.y, extended, named)
+    named = {**priors, "linear_weight": _about(weight)}
+    return _fitted(parts.Z, parts.Z_test, parts.y, kernel + Linear(weight), named)
 
 
 def _matern(parts: Parts) -> Predict:
