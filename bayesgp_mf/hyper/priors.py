@@ -195,7 +195,10 @@ def quantiles(prior: Prior, levels: Array, start: Array, lower: Array, upper: Ar
     for points in (COARSE, FINE):
         x = low + np.linspace(0.0, 1.0, points)[:, None] * (high - low)
         with np.errstate(over="ignore", invalid="ignore"):
-            log_density = np.array([prior.log_density(row)[0] for row in x])
+            if type(prior) in STORED.values():  # whose densities take any shape, at once
+                log_density = prior.log_density(x)[0]
+            else:
+                log_density = np.array([prior.log_density(row)[0] for row in x])
         log_density = np.where(np.isnan(log_density), -np.inf, log_density)
         matters = log_density > log_density.max(axis=0) - DROP
         first, last = np.argmax(matters, axis=0), points - 1 - np.argmax(matters[::-1], axis=0)

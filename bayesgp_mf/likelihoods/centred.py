@@ -5,7 +5,7 @@ as the Gaussian does. Newton's method within a bracket finds the mode, and where
 either side; between these ends the trapezoidal rule converges geometrically, since the densities are
 analytic. It is made of two rules of half its points each, one between the points of the other. Where these two
 agree to 1e-8, in the mass, the second moments and the averages of the derivatives of log p, each relative to itself,
-their mean is right to rounding; where they do not the points are four times as many, and in the end the integral is
+their mean is right to rounding; where they do not there are more points, and in the end the integral is
 left to `Quadrature`.
 """
 
@@ -28,9 +28,9 @@ Curve: TypeAlias = Callable[[Any, Array], Derivs]
 Bracket: TypeAlias = Callable[[Any, Array, Array], tuple[Array, Array]]
 """``bracket(rows, mean, variance)`` has the mode of each tilted density between its two answers."""
 _DROP = 42.0  # nats below the mode: exp(-42) is 1/1000 of rounding
-_POINTS = (64, 256, 1024, 4096, 8192)  # about a Gaussian, halves of 16 points agree to 1e-7, and of 24 to rounding
+_POINTS = (64, 128, 256, 1024, 4096, 8192)  # about a Gaussian, halves of 16 points agree to 1e-7, and of 24 to rounding
 _ENTRIES = 2**13  # held at once, so that a handful of such arrays stay in the cache
-_AIM, _FAR = 44.0, 46.0  # nats at which an end is looked for, and above which it is nearer than need be
+_AIM, _FAR = 48.0, 60.0  # nats at which an end is looked for, and above which it is farther than need be
 _STEPS = 40
 
 
@@ -231,7 +231,7 @@ def _ends(curve: Curve, cases: Cases) -> tuple[Array, Array, Array, Array]:
 
 
 def _modes(curve: Curve, cases: Cases) -> Array:
-    """Return the modes as distances from the means, to a hundredth of the width: they need only be near."""
+    """Return the modes as distances from the means, to a third of the width: they need only be near."""
     low, high = cases.lower - cases.mean, cases.upper - cases.mean
     start, before = np.clip(0.0, low, high), high - low
     todo = np.ones(start.size, dtype=bool)
@@ -240,7 +240,7 @@ def _modes(curve: Curve, cases: Cases) -> Array:
             _, d1, d2 = curve(cases.rows, cases.mean + start)
             slope, bend = d1 - start / cases.variance, 1.0 / cases.variance - d2
             step = slope / bend
-            there = (np.abs(step) * np.sqrt(bend) < 1e-2) | (high - low <= 1e-15 * (np.abs(low) + np.abs(high)))
+            there = (np.abs(step) * np.sqrt(bend) < 0.3) | (high - low <= 1e-15 * (np.abs(low) + np.abs(high)))
             there |= ~np.isfinite(start)  # nothing is near what is no number
         low, high = np.where(slope > 0, start, low), np.where(slope > 0, high, start)
         newton = start + step

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Iterator
 from contextlib import suppress
+from functools import cache
 from pathlib import Path
 from typing import Literal
 
@@ -92,7 +92,7 @@ def largest_rank(n: int) -> int:
 
 def available_bytes() -> float:
     """Return the bytes of memory that this process may have: of the machine, or less where a limit says so."""
-    return min([_of_machine(), *_of_groups(), _of_process()])
+    return min(_of_machine(), _of_groups(MEMBERSHIP, GROUPS), _of_process())
 
 
 def _of_machine() -> float:
@@ -118,20 +118,23 @@ def mapped_bytes() -> int:
     return 0
 
 
-def _of_groups() -> Iterator[float]:
-    """Yield the limits of the control groups of Linux that this process is in, such as those of a container."""
+@cache  # a search asks at each of its points
+def _of_groups(membership: Path, groups: Path) -> float:
+    """Return the least limit of the control groups of Linux that this process is in, such as those of a container."""
+    found = math.inf
     try:
-        lines = MEMBERSHIP.read_text(encoding="utf-8").splitlines()
+        lines = membership.read_text(encoding="utf-8").splitlines()
     except OSError:
-        return
+        return found
     for line in lines:
         _, controllers, path = line.split(":", 2)
         if controllers and "memory" not in controllers.split(","):
             continue
-        root, name = (GROUPS / "memory", "memory.limit_in_bytes") if controllers else (GROUPS, "memory.max")
+        root, name = (groups / "memory", "memory.limit_in_bytes") if controllers else (groups, "memory.max")
         folder = root / path.lstrip("/")
         for each in (folder, *folder.parents):
             with suppress(OSError, ValueError):  # of a group that is not seen from here, or has "max"
-                yield float(int((each / name).read_text(encoding="ascii")))
+                found = min(found, float(int((each / name).read_text(encoding="ascii"))))
             if each == root:
                 break
+    return found
