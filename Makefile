@@ -13,6 +13,8 @@ INSTALL := $(BIN)/python -m uv pip install --quiet --python $(BIN)/python
 export OPENBLAS_NUM_THREADS ?= 1
 export OMP_NUM_THREADS ?= 1
 export MKL_NUM_THREADS ?= 1
+# Without bytecode each new process, of which tests start many, would first compile what it imports for some six seconds.
+unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: help environment report tables validate hyperposterior bench test test-validation lint types docs dist clean
 

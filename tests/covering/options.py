@@ -80,7 +80,7 @@ HYPER: dict[str, Any] = {
     "loo": hyper.LeaveOneOut(starts=1),
     "scan": hyper.Scan(),
     "integrate": hyper.Integrate(starts=1, points=3),
-    "surrogate": hyper.Surrogate(nodes=30, training=10),
+    "surrogate": hyper.Surrogate(nodes=30, training=6),
     "hmc": hyper.HybridMonteCarlo(iterations=4, leapfrog_steps=2),
     "nuts": Nuts(draws=3, tune=3, chains=1),
 }

@@ -182,7 +182,7 @@ MADE = {"quadrature of labels", "quadrature of counts"}
 INTEGRATED = {"probit with flips", "step with flips", "student", *MADE}
 """Whose powers are integrals."""
 SLOW = (
-    Refusal(("hyper", "likelihood"), lambda c: c["hyper"] in AVERAGES and c["likelihood"] in MADE, ""),
+    Refusal(("hyper", "likelihood"), lambda c: c["hyper"] != "none" and c["likelihood"] in MADE, ""),
     Refusal(("hyper", "method"), lambda c: c["hyper"] == "surrogate" and c["method"] not in {"tap", "laplace"}, ""),
     Refusal(
         ("hyper", "likelihood"),
