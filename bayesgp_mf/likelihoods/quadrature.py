@@ -18,7 +18,7 @@ import numpy as np
 from scipy.special import expit
 
 from bayesgp_mf.arguments import check_one_of
-from bayesgp_mf.errors import UndefinedQuantityError
+from bayesgp_mf.errors import NotPositiveDefiniteError, UndefinedQuantityError
 from bayesgp_mf.likelihoods.base import Likelihood
 from bayesgp_mf.likelihoods.moments import from_moments
 from bayesgp_mf.matrices.factors import blocks
@@ -32,6 +32,7 @@ _MAX_HALVINGS = 50  # a panel is at rounding size by then
 _MAX_ACTIVE = 256  # panels of one case still changing: beyond this it is rounding noise in the function, not shape
 _DROP = 50.0  # nats below the mode at which the integrand ends
 _DISTANCES = 2.0 ** np.arange(-42, 7)  # from the mode, in standard deviations of the Gaussian
+_LOST = 1e-8  # of a mean: below this a standard deviation has hardly a digit that rounding of latent values leaves
 _BLOCK = 2048  # cases integrated together, so that memory stays bounded
 
 
@@ -389,10 +390,15 @@ def _mode(tilted: _Tilted) -> tuple[Array, Array]:
         reach[todo] *= 4.0
     else:
         first = int(todo[0])
+        of = f"t = {tilted.t[first]:g} against a Gaussian of mean {tilted.mean[first]:g} and standard deviation "
+        of += f"{tilted.scale[first]:g}"
+        if tilted.scale[first] <= _LOST * abs(tilted.mean[first]):  # far from a solution, whatever the density
+            raise NotPositiveDefiniteError(
+                f"there is no integral at {of}, a width that is lost in the rounding of its mean."
+            )
         raise ValueError(
-            f"log_density cannot be integrated at t = {tilted.t[first]:g} against a Gaussian of mean "
-            f"{tilted.mean[first]:g} and standard deviation {tilted.scale[first]:g}: within {reach[first] / 4:.1g} "
-            "standard deviations it is -inf everywhere, or outgrows the Gaussian."
+            f"log_density cannot be integrated at {of}: within {reach[first] / 4:.1g} standard deviations it is -inf "
+            "everywhere, or outgrows the Gaussian."
         )
     low, high = reach * unit[best - 1], reach * unit[best + 1]
     rows, fraction = np.arange(k), np.linspace(0.0, 1.0, 17)

@@ -178,6 +178,14 @@ FIT = (
         r"Inducing\(move=True\) moves inducing inputs uphill",
     ),
 )
+UNSOLVED = (
+    Refusal(
+        ("likelihood", "matrix"),
+        lambda c: c["likelihood"] == "student" and c["matrix"] in ON_INDUCING,
+        r"allow noise by a larger scale of the likelihood or kernels.White\(",
+    ),
+)
+"""Where the equations may have no solution, which is said: the tails of the targets outweigh few inducing cases."""
 MADE = {"quadrature of labels", "quadrature of counts"}
 INTEGRATED = {"probit with flips", "step with flips", "student", *MADE}
 """Whose powers are integrals."""
@@ -189,12 +197,13 @@ SLOW = (
         lambda c: c["hyper"] == "surrogate" and c["likelihood"] not in {"probit", "gaussian", "poisson"},
         "",
     ),
+    Refusal(("hyper", "weights"), lambda c: c["hyper"] == "surrogate" and c["weights"] != "none", ""),
     Refusal(("hyper", "likelihood"), lambda c: c["hyper"] == "nuts" and c["likelihood"] in SEVERAL_CLASSES, ""),
     Refusal(("hyper", "method"), lambda c: c["hyper"] in AVERAGES and c["method"] in {"exact", "naive"}, ""),
     Refusal(("hyper", "weights"), lambda c: c["hyper"] in AVERAGES and c["weights"] == "fractions", ""),
     Refusal(
         ("hyper", "weights", "likelihood"),
-        lambda c: c["hyper"] != "none" and c["weights"] == "fractions" and c["likelihood"] in INTEGRATED,
+        lambda c: c["hyper"] != "none" and c["weights"] != "none" and c["likelihood"] in INTEGRATED,
         "",
     ),
     Refusal(

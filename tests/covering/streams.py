@@ -32,7 +32,7 @@ from tests.covering.options import (
     kernel_of,
     likelihood_of,
 )
-from tests.covering.refusals import MADE
+from tests.covering.refusals import INTEGRATED, MADE
 
 OF_CASES = {"gaussian, noise of each", "binomial, trials of each"}
 """Likelihoods that know one batch alone."""
@@ -279,6 +279,13 @@ LAWS = (
     offsets_of_gaussian_targets_are_subtracted,
     what_is_saved_is_loaded,
 )
-SLOW = (Refusal(("hyper", "likelihood"), lambda c: c["hyper"] != "none" and c["likelihood"] in {"student", *MADE}, ""),)
+SLOW = (
+    Refusal(("hyper", "likelihood"), lambda c: c["hyper"] != "none" and c["likelihood"] in {"student", *MADE}, ""),
+    Refusal(
+        ("hyper", "weights", "likelihood"),
+        lambda c: c["hyper"] != "none" and c["weights"] != "none" and c["likelihood"] in INTEGRATED,
+        "",
+    ),
+)
 """What takes seconds: `make validate` has it, `make test` does not."""
 TABLE = Table(OPTIONS, REFUSALS, check, SLOW)

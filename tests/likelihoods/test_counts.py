@@ -8,7 +8,7 @@ from flint import arb
 from scipy import stats
 from scipy.special import gammaln
 
-from bayesgp_mf.errors import UndefinedQuantityError
+from bayesgp_mf.errors import NotPositiveDefiniteError, UndefinedQuantityError
 from bayesgp_mf.likelihoods import (
     Binomial,
     Gaussian,
@@ -321,3 +321,10 @@ def test_counts_beyond_doubles_are_refused_and_those_near_zero_are_not(likelihoo
         likelihood.predictive_moments(np.array([0.0, 517.0]), np.array([1.0, 183.0**2]))
     with pytest.raises(UndefinedQuantityError, match="largest double"):
         likelihood.sample(np.array([0.0, 1725.0]), np.random.default_rng(1))
+
+
+def test_a_gaussian_whose_width_is_lost_in_its_mean_is_no_valid_state():
+    """A solver takes such a step back: the counts are not to blame."""
+    for mean, sd in ((99.6493, 1.02e-13), (41.5116, 2.03e-10)):
+        with pytest.raises(NotPositiveDefiniteError, match="a width that is lost in the rounding of its mean"):
+            Poisson().log_partition(np.array([0.0]), np.array([mean]), np.array([sd**2]))
