@@ -261,8 +261,8 @@ def _rule(curve: Curve, cases: Cases, ends: tuple[Array, ...], points: int) -> t
     distance = begin[:, None] + along
     with np.errstate(over="ignore", invalid="ignore"):
         log_prob = curve(cases.rows[:, None], cases.mean[:, None] + distance)
-    log_density = log_prob.value - distance * distance * (0.5 / cases.variance)[:, None]
-    weight = np.exp(log_density - peak[:, None])
+        log_density = log_prob.value - distance * distance * (0.5 / cases.variance)[:, None]
+        weight = np.exp(np.minimum(log_density - peak[:, None], _DROP))  # more is rounding, which does not settle
     heavy = weight > 0
     if not heavy.all():  # where the weight is nothing a derivative may be infinite
         log_prob = Derivs(log_prob.value, *(np.where(heavy, part, 0.0) for part in log_prob[1:]))
