@@ -2,9 +2,9 @@
 
 The kernel is a smooth function of all columns, with a length scale for each, plus a constant. Its length scales are
 held against the spread of the columns, so that their units do not matter, and have a hierarchical prior: what they
-share moves freely, and each is near to it. A search begins with one for all (`optimise.alike`). Columns with a long
-tail are made straighter if the evidence is for it. The numbers were chosen on some tables and looked at on others:
-docs/default_model.md.
+share moves freely, and each is near to it. A search begins with one for all (`optimise.alike`). Many columns share a
+unit, as pixels do, and columns with a long tail are made straighter, if the evidence is for it. The numbers were chosen
+on some tables and looked at on others: docs/default_model.md.
 """
 
 from __future__ import annotations
@@ -47,6 +47,9 @@ OF_LABELS = 10.0
 """The median variance of the latent function of labels, whose noise has variance 1."""
 OF_COUNTS = 1.0
 """That of the logarithm of an expected count."""
+MANY, APART = 6, 0.5
+"""Columns, and how far apart the logarithms of their spreads are, at least, where it is asked whether they share a
+unit: of few columns units differ more often, and one that varies much would hide the others."""
 SKEWED = 1.0
 """Skewness beyond which a column may be made straighter."""
 COMPARED = 200
@@ -153,25 +156,31 @@ def default_model(
 
     centres, spreads = _units(inputs[counted], w[counted])
     away = (inputs[counted] - centres) / spreads
+    others: list[tuple[Array, Array, tuple[Any, ...]]] = []  # inputs, the units of columns, and how they were warped
+    varying = [j for j in smooth if np.any(away[:, j])]
+    if len(varying) >= MANY and np.ptp(np.log(spreads[varying])) > APART:
+        shared = np.full(d, math.sqrt(np.mean(spreads[varying] ** 2)))
+        others.append((inputs, shared, ()))
     skewed = [j for j in smooth if _is_skewed(away[:, j], w[counted])]
-    if not skewed or t is None:
+    if skewed:
+        power = [straightened(away[:, j], w[counted]) for j in skewed]
+        how = skewed, power, centres[skewed].tolist(), spreads[skewed].tolist()
+        warped = Warped(Bias(), *how).warp(inputs)
+        others.append((warped, _units(warped[counted], w[counted])[1], how))
+    if not others or t is None:
         return model(spreads)
-    power = [straightened(away[:, j], w[counted]) for j in skewed]
-    centre, scale = centres[skewed].tolist(), spreads[skewed].tolist()
-    warped = Warped(Bias(), skewed, power, centre, scale).warp(inputs)
-    of_warped = _units(warped[counted], w[counted])[1]
     of_cases = likelihood.with_classes(class_names)
     if likelihood.has_classes:  # one of two tells as much, in a fraction of the time
         t, of_cases = np.where(t == np.bincount(t.astype(np.intp)).argmax(), 1.0, -1.0), Probit()
     some = np.sort(np.random.default_rng(0).permutation(counted)[:COMPARED])
     given = t[some], by_case(of_cases, by_log, by_case_weights).of_cases(some), spread, level
-    plain, straight = (
-        _evidence((seen[some] / unit)[:, smooth], *given) for seen, unit in ((inputs, spreads), (warped, of_warped))
-    )
-    if not straight > plain + WORTH:
+    known = [_evidence((seen[some] / unit)[:, smooth], *given) for seen, unit, _ in ((inputs, spreads, ()), *others)]
+    best = int(np.argmax(known[1:]))
+    if not known[1 + best] > known[0] + WORTH:
         return model(spreads)
-    kernel, priors = model(of_warped)
-    return DefaultModel(Warped(kernel, skewed, power, centre, scale), priors)
+    _, unit, how = others[best]
+    kernel, priors = model(unit)
+    return DefaultModel(Warped(kernel, *how) if how else kernel, priors)
 
 
 def _prior(name: str, value: Array) -> Prior:

@@ -55,6 +55,27 @@ def test_a_long_tail_is_made_straighter_where_the_evidence_is_for_it():
     assert not isinstance(default_model(X, RNG.permutation(LABELS)).kernel, Warped)
 
 
+def test_columns_share_a_unit_where_the_evidence_is_for_it():
+    rng = np.random.default_rng(3)
+    seen = np.array([4.0, 3.0, 0.1, 0.1, 0.1, 0.1, 0.1, 0.1]) * rng.standard_normal((150, 8))  # as pixels and spectra
+    f = np.sin(0.7 * seen[:, 0]) + np.cos(0.8 * seen[:, 1]) + 0.2 * rng.standard_normal(150)
+    levels = np.digitize(f, [0.0, 0.9])  # the lowest of which has the most cases
+
+    def reach(Z, y=f > 0, likelihood=bgp.Probit()):
+        return default_model(Z, y, likelihood).kernel.params["gaussian_lengthscale"]
+
+    expected = 1.5 * np.sqrt(8.0) * np.sqrt(np.mean(seen.var(axis=0)))
+    np.testing.assert_allclose(reach(seen), expected)
+    np.testing.assert_allclose(reach(1e3 * seen), 1e3 * expected)
+    np.testing.assert_allclose(reach(seen, levels, bgp.MultinomialProbit()), expected)
+    own = 1.5 * np.sqrt(8.0) * seen.std(axis=0)
+    np.testing.assert_allclose(reach(seen, rng.permutation(f) > 0), own)  # nothing speaks for it
+    np.testing.assert_allclose(reach(seen, None), own)
+    np.testing.assert_allclose(reach(seen[:, :5]), 1.5 * np.sqrt(5.0) * seen[:, :5].std(axis=0))  # few columns
+    other = seen * np.where(np.arange(8) == 3, 1e4, 1.0)  # one in another unit
+    np.testing.assert_allclose(reach(other), 1.5 * np.sqrt(8.0) * other.std(axis=0))
+
+
 @pytest.mark.parametrize(("y", "likelihood"), MODELS)
 def test_a_weight_of_two_is_the_case_twice(y, likelihood):
     twice = np.where(np.arange(N) % 3, 1, 2)
