@@ -159,8 +159,8 @@ def default_model(
     others: list[tuple[Array, Array, tuple[Any, ...]]] = []  # inputs, the units of columns, and how they were warped
     varying = [j for j in smooth if np.any(away[:, j])]
     if len(varying) >= MANY and np.ptp(np.log(spreads[varying])) > APART:
-        shared = np.full(d, math.sqrt(np.mean(spreads[varying] ** 2)))
-        others.append((inputs, shared, ()))
+        most = np.max(spreads[varying])  # squares of numbers up to 1 are numbers
+        others.append((inputs, np.full(d, most * math.sqrt(np.mean((spreads[varying] / most) ** 2))), ()))
     skewed = [j for j in smooth if _is_skewed(away[:, j], w[counted])]
     if skewed:
         power = [straightened(away[:, j], w[counted]) for j in skewed]

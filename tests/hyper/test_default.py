@@ -66,7 +66,8 @@ def test_columns_share_a_unit_where_the_evidence_is_for_it():
 
     expected = 1.5 * np.sqrt(8.0) * np.sqrt(np.mean(seen.var(axis=0)))
     np.testing.assert_allclose(reach(seen), expected)
-    np.testing.assert_allclose(reach(1e3 * seen), 1e3 * expected)
+    for factor in (1e3, 1e-100, 1e200):
+        np.testing.assert_allclose(reach(factor * seen), factor * expected)
     np.testing.assert_allclose(reach(seen, levels, bgp.MultinomialProbit()), expected)
     own = 1.5 * np.sqrt(8.0) * seen.std(axis=0)
     np.testing.assert_allclose(reach(seen, rng.permutation(f) > 0), own)  # nothing speaks for it
