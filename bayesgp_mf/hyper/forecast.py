@@ -19,8 +19,8 @@ from bayesgp_mf.types import Array
 LONG_SECONDS = 60.0
 """What takes longer is said."""
 FEWEST_SEEN, ENOUGH_SECONDS = 4, 10.0
-"""Points of a search that are seen before anything is said of the others, unless those seen took so long. The first
-takes longer than the others, which are solved from it."""
+"""Points of a search that are seen before anything is said of the others, unless two or three took so long. The first
+may take twenty times as long as the others, which are solved from it."""
 FROM = ROWS
 """Cases from which on a first solution may take minutes, so that what it will be is said before it."""
 INDUCING = 500
@@ -59,10 +59,10 @@ class Forecast:
         """Count a point of the search, and warn once it is known that all will take more than a minute."""
         self._after.append(time.thread_time())
         seen, spent = len(self._after), self._after[-1] - self._began
-        if self._points is None or (seen < FEWEST_SEEN and spent < ENOUGH_SECONDS):
+        if self._points is None or seen == 1 or (seen < FEWEST_SEEN and spent < ENOUGH_SECONDS):
             return
         # the median: a sampler may compile something between two of them
-        each = spent if seen == 1 else float(np.median(np.diff(self._after)))
+        each = float(np.median(np.diff(self._after)))
         left = each * max(self._points - seen, 0)
         if left < 0.5 * LONG_SECONDS or spent + left < LONG_SECONDS:
             return

@@ -101,6 +101,27 @@ def test_time_that_other_work_takes_does_not_count(impatient):
     assert said_of(EVERY[:15], EVERY[:15, 0] > 0, KERNEL, method=Waiting(), hyper=Evidence(starts=1)) == []
 
 
+class Working(Waiting):
+    """TAP that computes for a tenth of a second more, at its first solution or at each."""
+
+    def __init__(self, *, at_each):
+        self.at_each, self.solved = at_each, 0
+
+    def solve(self, problem, control=bgp.Control(), start=None):
+        end = time.thread_time() + 0.1 * (self.at_each or self.solved == 0)
+        self.solved += 1
+        while time.thread_time() < end:
+            pass
+        return METHODS["tap"].solve(problem, control, start)
+
+
+@pytest.mark.parametrize("at_each", [False, True])
+def test_a_first_solution_that_takes_long_says_nothing_of_the_others(impatient, at_each):
+    impatient(LONG_SECONDS=0.6, ENOUGH_SECONDS=0.05)
+    given = EVERY[:15], EVERY[:15, 0] > 0, KERNEL
+    assert bool(said_of(*given, method=Working(at_each=at_each), hyper=Evidence(starts=1))) == at_each
+
+
 class Never:
     """A method that must not be come to."""
 
