@@ -155,30 +155,32 @@ def default_model(
         return DefaultModel(kernel, priors | _of_noise(likelihood, spread))
 
     centres, spreads = _units(inputs[counted], w[counted])
+    if t is None:
+        return model(spreads)
+    ways: list[tuple[Array, Array, tuple[Any, ...]]] = [
+        (inputs, spreads, ())
+    ]  # inputs, units, and how they were warped
     away = (inputs[counted] - centres) / spreads
-    others: list[tuple[Array, Array, tuple[Any, ...]]] = []  # inputs, the units of columns, and how they were warped
     varying = [j for j in smooth if np.any(away[:, j])]
     if len(varying) >= MANY and np.ptp(np.log(spreads[varying])) > APART:
         most = np.max(spreads[varying])  # squares of numbers up to 1 are numbers
-        others.append((inputs, np.full(d, most * math.sqrt(np.mean((spreads[varying] / most) ** 2))), ()))
+        ways.append((inputs, np.full(d, most * math.sqrt(np.mean((spreads[varying] / most) ** 2))), ()))
     skewed = [j for j in smooth if _is_skewed(away[:, j], w[counted])]
     if skewed:
         power = [straightened(away[:, j], w[counted]) for j in skewed]
         how = skewed, power, centres[skewed].tolist(), spreads[skewed].tolist()
         warped = Warped(Bias(), *how).warp(inputs)
-        others.append((warped, _units(warped[counted], w[counted])[1], how))
-    if not others or t is None:
+        ways.append((warped, _units(warped[counted], w[counted])[1], how))
+    if len(ways) == 1:
         return model(spreads)
     of_cases = likelihood.with_classes(class_names)
     if likelihood.has_classes:  # one of two tells as much, in a fraction of the time
         t, of_cases = np.where(t == np.bincount(t.astype(np.intp)).argmax(), 1.0, -1.0), Probit()
     some = np.sort(np.random.default_rng(0).permutation(counted)[:COMPARED])
     given = t[some], by_case(of_cases, by_log, by_case_weights).of_cases(some), spread, level
-    known = [_evidence((seen[some] / unit)[:, smooth], *given) for seen, unit, _ in ((inputs, spreads, ()), *others)]
-    best = int(np.argmax(known[1:]))
-    if not known[1 + best] > known[0] + WORTH:
-        return model(spreads)
-    _, unit, how = others[best]
+    known = np.array([_evidence((seen[some] / unit)[:, smooth], *given) for seen, unit, _ in ways])
+    known[1:] -= WORTH
+    _, unit, how = ways[np.argmax(known)]  # of equal ones the first
     kernel, priors = model(unit)
     return DefaultModel(Warped(kernel, *how) if how else kernel, priors)
 

@@ -189,6 +189,11 @@ UNSOLVED = (
 MADE = {"quadrature of labels", "quadrature of counts"}
 INTEGRATED = {"probit with flips", "step with flips", "student", *MADE}
 """Whose powers are integrals."""
+SLOW_POWERS = Refusal(
+    ("hyper", "weights", "likelihood"),
+    lambda c: c["hyper"] != "none" and c["weights"] != "none" and c["likelihood"] in INTEGRATED,
+    "",
+)
 SLOW = (
     Refusal(("hyper", "likelihood"), lambda c: c["hyper"] != "none" and c["likelihood"] in MADE, ""),
     Refusal(("hyper", "method"), lambda c: c["hyper"] == "surrogate" and c["method"] not in {"tap", "laplace"}, ""),
@@ -201,11 +206,7 @@ SLOW = (
     Refusal(("hyper", "likelihood"), lambda c: c["hyper"] == "nuts" and c["likelihood"] in SEVERAL_CLASSES, ""),
     Refusal(("hyper", "method"), lambda c: c["hyper"] in AVERAGES and c["method"] in {"exact", "naive"}, ""),
     Refusal(("hyper", "weights"), lambda c: c["hyper"] in AVERAGES and c["weights"] == "fractions", ""),
-    Refusal(
-        ("hyper", "weights", "likelihood"),
-        lambda c: c["hyper"] != "none" and c["weights"] != "none" and c["likelihood"] in INTEGRATED,
-        "",
-    ),
+    SLOW_POWERS,
     Refusal(
         ("hyper", "method", "likelihood"),
         lambda c: c["hyper"] != "none" and c["method"] == "exact" and c["likelihood"] in INTEGRATED,

@@ -32,7 +32,7 @@ from tests.covering.options import (
     kernel_of,
     likelihood_of,
 )
-from tests.covering.refusals import INTEGRATED, MADE
+from tests.covering.refusals import MADE, SLOW_POWERS
 
 OF_CASES = {"gaussian, noise of each", "binomial, trials of each"}
 """Likelihoods that know one batch alone."""
@@ -281,11 +281,7 @@ LAWS = (
 )
 SLOW = (
     Refusal(("hyper", "likelihood"), lambda c: c["hyper"] != "none" and c["likelihood"] in {"student", *MADE}, ""),
-    Refusal(
-        ("hyper", "weights", "likelihood"),
-        lambda c: c["hyper"] != "none" and c["weights"] != "none" and c["likelihood"] in INTEGRATED,
-        "",
-    ),
+    SLOW_POWERS,
 )
 """What takes seconds: `make validate` has it, `make test` does not."""
 TABLE = Table(OPTIONS, REFUSALS, check, SLOW)
