@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from bayesgp_mf.errors import ConvergenceError, NotPositiveDefiniteError
 from bayesgp_mf.hyper import Strategy, Target
-from bayesgp_mf.hyper.forecast import Forecast, advice_for, warn_before
+from bayesgp_mf.hyper.forecast import FEWER_INDUCING, Forecast, advice_for, warn_before
 from bayesgp_mf.hyper.objective import NO_VALUE
 from bayesgp_mf.hyper.priors import quantiles
 from bayesgp_mf.hyper.rounds import choose_on_inducing
@@ -63,8 +63,8 @@ def tune(
     inducing : Inducing, optional
         What stands for all cases in the covariances between them.
     """
-    if inducing is None:
-        target = _with_forecast(target, strategy)
+    if inducing is None or strategy.averages:
+        target = _with_forecast(target, strategy, on_inducing=inducing is not None)
     with progress_bar(f"choosing hyperparameters ({strategy.name})", enabled=progress) as advance:
         if inducing is None:
             result = strategy.choose(target, rng, advance)
@@ -110,12 +110,13 @@ def tune(
     )
 
 
-def _with_forecast(target: Target, strategy: Strategy) -> Target:
+def _with_forecast(target: Target, strategy: Strategy, *, on_inducing: bool) -> Target:
     """Return a target of which it is said how long a strategy will take, and say it now if its first step is long."""
-    points, averages = strategy.solutions(target), strategy.averages
-    given = target.kernel, target.X, target.t, target.likelihood, target.solver, target.control
-    warn_before(*given, name=strategy.name, points=points or 1, averages=averages)
-    advice = advice_for(target.t.size, target.kernel, target.likelihood, target.solver, averages=averages)
+    points, averages, advice = strategy.solutions(target), strategy.averages, FEWER_INDUCING
+    if not on_inducing:
+        given = target.kernel, target.X, target.t, target.likelihood, target.solver, target.control
+        warn_before(*given, name=strategy.name, points=points or 1, averages=averages)
+        advice = advice_for(target.t.size, target.kernel, target.likelihood, target.solver, averages=averages)
     return replace(target, forecast=Forecast(target.t.size, strategy.name, points, advice))
 
 

@@ -25,6 +25,11 @@ FROM = ROWS
 """Cases from which on a first solution may take minutes, so that what it will be is said before it."""
 INDUCING = 500
 """Inducing cases that are proposed instead."""
+FEWER_INDUCING = (
+    "Fewer inducing cases take less, as the square of their number. So does hyper='evidence' in place of an average: it "
+    "searches on a part of the cases."
+)
+"""Advice where there are inducing cases already."""
 SECONDS_A_NUMBER = SECONDS_A_CASE / INDUCING**2
 """Of a solution, for each case and each pair of columns of the root."""
 DENSE = 0.4

@@ -51,7 +51,8 @@ def test_triples_of_one_likelihood_work(tmp_path):
 
 def test_the_cells_have_every_pair():
     assert not list(uncovered(TABLE.pairs, FIT, 2, FAST))
-    assert list(uncovered(TABLE.pairs[:-1], FIT, 2, FAST))  # none of them could be left out
+    *others, last = TABLE.pairs  # which could not be left out
+    assert any(all((c[a], c[b]) != (last[a], last[b]) for c in others) for a, b in combinations(FIT, 2))
 
 
 def test_a_triple_of_the_first_six_is_in_some_cell_of_that_strength():

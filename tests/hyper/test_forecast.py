@@ -66,6 +66,16 @@ def test_a_long_search_is_said_to_be_one(impatient, fact, hyper):
     assert said_of(EVERY, np.arange(60) % 3, KERNEL, likelihood, **facts) == []
 
 
+def test_an_average_on_inducing_cases_is_said_to_be_long(impatient):
+    """Each of its solutions is of all cases; a search, whose solutions are of a part of them, is not spoken of."""
+    impatient(LONG_SECONDS=0.0)
+    given = EVERY, EVERY[:, 0] > 0, KERNEL
+    average = HybridMonteCarlo(iterations=6, leapfrog_steps=2)
+    (said,) = said_of(*given, hyper=average, inducing=10, fixed=["white_variance"])
+    assert "Fewer inducing cases take less" in said
+    assert said_of(*given, hyper="evidence", inducing=10) == []
+
+
 class Many(Evidence):
     """The same search, which says that it goes on for very long."""
 
