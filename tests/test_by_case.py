@@ -311,7 +311,7 @@ def test_a_series_of_other_cases_is_refused():
 
 def test_what_is_missing_or_not_wanted_of_new_cases_is_said():
     plain, with_offset = quick(COUNTS, Poisson()), quick(COUNTS, Poisson(), offset=OFFSET)
-    with pytest.raises(ValueError, match=r"offset is missing.*predict"):
+    with pytest.raises(ValueError, match=r"offset is missing.*a number for each row of X_new"):
         bgp.predict(with_offset, NEW)
     with pytest.raises(ValueError, match=r"offset must have shape \(3,\), a number for each row of X_new"):
         bgp.predict(with_offset, NEW, offset=OFFSET)

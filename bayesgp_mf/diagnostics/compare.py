@@ -177,7 +177,11 @@ def _check_same_cases(named: Mapping[str, Container], given: Mapping[str, Mappin
                 f"{name} was fitted with other weights than {first}, and evidence and leave-one-out are sums in which "
                 "each case counts by its weight. Only models of the same cases with the same weights can be compared."
             )
-    known = {name: has_probabilities(idata, **given[name]) for name, idata in named.items()}
+    check_one_kind({name: has_probabilities(idata, **given[name]) for name, idata in named.items()})
+
+
+def check_one_kind(known: Mapping[str, bool | None]) -> None:
+    """Raise a ValueError if some models have probabilities of the targets, and others densities."""
     discrete, densities = ([name for name, is_one in known.items() if is_one is kind] for kind in (True, False))
     if discrete and densities:
         raise ValueError(

@@ -38,9 +38,10 @@ from bayesgp_mf.hyper.target import Target
 from bayesgp_mf.inference.solution import Control
 from bayesgp_mf.inference.solver import Solver
 from bayesgp_mf.inputs.groups import as_new_inputs
+from bayesgp_mf.inputs.tables import facts_of_new_cases
 from bayesgp_mf.likelihoods import Likelihood
 from bayesgp_mf.matrices.blas import one_thread_if_small
-from bayesgp_mf.processes.process import Part
+from bayesgp_mf.processes.process import Part, with_new_cases
 from bayesgp_mf.processes.several_classes import make_process
 from bayesgp_mf.types import Array
 
@@ -126,6 +127,7 @@ def influence(
     idata: Container,
     X_new: ArrayLike | None = None,
     *,
+    offset: ArrayLike | None = None,
     kernel: Any = None,
     likelihood: Likelihood | None = None,
     method: Solver | None = None,
@@ -139,6 +141,8 @@ def influence(
         What `fit` returned, or the same loaded from a file.
     X_new : (m, d) array_like, optional
         New cases whose predictions matter.
+    offset : (m,) array_like or float, optional
+        Those of the new cases, if the fit has offsets.
     kernel, likelihood, method, priors : optional
         Those of the fit that the container does not hold.
 
@@ -150,10 +154,10 @@ def influence(
     Raises
     ------
     ValueError
-        If ``idata`` is not a fit of this package, or ``X_new`` does not match it.
+        If ``idata`` is not a fit of this package, or ``X_new`` or ``offset`` does not match it.
     UndefinedQuantityError
-        If you ask for predictions, and there are several classes, offsets, several settings of the hyperparameters, or
-        a method without sites; or if the container has no leave-one-out predictions.
+        If you ask for predictions, and there are several classes, several settings of the hyperparameters, or a method
+        without sites; or if the container has no leave-one-out predictions.
 
     Warns
     -----
@@ -193,12 +197,15 @@ def influence(
     at_one = not process.averaged and part.solution.correction.sites is not None and part.problem.t.ndim == 1
     at_one &= not process.problem.likelihood.has_classes
     if X_new is not None:
-        if not at_one or "offset" in process.problem.likelihood.stored_by_case:
+        if not at_one:
             raise UndefinedQuantityError(
-                "X_new is for fits of one latent value a case, without offsets, at one setting of the hyperparameters, "
-                "by a method with sites, as TAP, Laplace's and the mean fields have them. Leave it out."
+                "X_new is for fits of one latent value a case at one setting of the hyperparameters, by a method with "
+                "sites, as TAP, Laplace's and the mean fields have them. Leave it out."
             )
         X = as_new_inputs(X_new, part.X, part.feature_names, part.kernel)
+        given = facts_of_new_cases(X_new, len(X), offset, None)
+        if given or part.problem.likelihood.is_binary:  # else only f is asked for, which has no offset
+            part = with_new_cases(process, given).parts[0]
     with one_thread_if_small(len(each)):
         moves = None
         if fit.attrs.get("hyper") == "evidence" and at_one:
@@ -250,9 +257,10 @@ def _without(part: Part, X: Array) -> Array:
 def _predictions(part: Part, X: Array, moves: _Moves | None) -> tuple[Array, Array | None]:
     """Return by how much latent means, and probabilities of labels, at inputs move without each case, ``(n, m)``."""
     mean, variance = _without(part, X) if moves is None else moves.latent
-    (here, spread), likelihood = part.latent_at(X), part.new_likelihood
-    if not likelihood.is_binary:
+    here, spread = part.latent_at(X)
+    if not part.problem.likelihood.is_binary:
         return mean - here, None
+    likelihood = part.new_likelihood
     p = likelihood.predict_proba(mean, np.maximum(variance, 0.0))
     return mean - here, p - likelihood.predict_proba(here, spread)
 

@@ -26,8 +26,8 @@ FROM = ROWS
 INDUCING = 500
 """Inducing cases that are proposed instead."""
 FEWER_INDUCING = (
-    "Fewer inducing cases take less, as the square of their number. So does hyper='evidence' in place of an average: it "
-    "searches on a part of the cases."
+    "Fewer inducing cases take less, as the square of their number. So does hyper='evidence' in place of an average: "
+    "it searches on a part of the cases."
 )
 """Advice where there are inducing cases already."""
 SECONDS_A_NUMBER = SECONDS_A_CASE / INDUCING**2

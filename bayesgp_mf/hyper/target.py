@@ -196,7 +196,7 @@ class Target:
         model = Model.of(self.kernel, self.likelihood, {*given["priors"], *given["bounds"]})
         known = [*self.kernel.params, *public_names(self.kernel, self.likelihood)]
         fixed = as_names("fixed", self.fixed)
-        _check_known("fixed", sorted(fixed), known)
+        check_known("fixed", sorted(fixed), known)
         counts = {name: int(np.count_nonzero(value)) for name, value in model.params.items()}
         owners = np.repeat(np.array(list(counts), dtype=np.str_), list(counts.values()))
         free = ~np.isin(owners, list(fixed))
@@ -426,7 +426,8 @@ def with_own_priors(kernel: Kernel, priors: Mapping[str, Prior] | None, fixed: C
     return {**own, **given}
 
 
-def _check_known(argument: str, names: Iterable[str], known: Collection[str]) -> None:
+def check_known(argument: str, names: Iterable[str], known: Collection[str]) -> None:
+    """Raise a ValueError if an argument names a parameter that a model does not have."""
     for name in names:
         if name not in known:
             raise ValueError(f"{argument} names {name!r}, which this model does not have; it has {list(known)}.")
@@ -435,7 +436,7 @@ def _check_known(argument: str, names: Iterable[str], known: Collection[str]) ->
 def _check_names(
     argument: str, given: Mapping[str, object], known: Collection[str], fixed: frozenset[str], free: set[str]
 ) -> None:
-    _check_known(argument, given, known)
+    check_known(argument, given, known)
     for name in given:
         if name in fixed:
             raise ValueError(

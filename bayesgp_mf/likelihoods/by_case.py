@@ -235,7 +235,7 @@ class _OfCases(Likelihood):
         if self.offset is not None and offset is None:
             raise ValueError(
                 "offset is missing: this fit has an offset for each case, so that targets of new cases depend on "
-                "theirs. Pass predict(idata, X_new, offset=...), one for each row of X_new, such as np.log(exposure); "
+                "theirs. Give offset=..., a number for each row of X_new, such as np.log(exposure); "
                 "zeros for an exposure of 1."
             )
         return by_case(self.likelihood.of_new_cases(**given), offset)

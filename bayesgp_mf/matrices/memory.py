@@ -77,11 +77,17 @@ def check_draws(draws: int, cases: int, kind: Literal["training", "new"], advice
     advice : str
         What to do about it, a sentence.
     """
-    needed, available = DRAWN[kind] * int(draws) * int(cases), available_bytes()  # NumPy's integers would overflow
+    needed = DRAWN[kind] * int(draws) * int(cases)  # NumPy's integers would overflow
+    check_bytes(f"{draws} draws of {cases} {kind} cases", needed, advice)
+
+
+def check_bytes(what: str, needed: float, advice: str) -> None:
+    """Raise a MemoryError if this machine has not so many bytes, of what in the plural takes them."""
+    available = available_bytes()
     if needed > available:
         raise MemoryError(
-            f"{draws} draws of {cases} {kind} cases need about {needed / 2**30:.1f} GiB, and this machine has, or a "
-            f"limit leaves, {available / 2**30:.1f} GiB. {advice}"
+            f"{what} need about {needed / 2**30:.1f} GiB, and this machine has, or a limit leaves, "
+            f"{available / 2**30:.1f} GiB. {advice}"
         )
 
 

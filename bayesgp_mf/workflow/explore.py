@@ -42,7 +42,7 @@ from bayesgp_mf.container.groups import Container
 from bayesgp_mf.container.quality import quality_of_fit
 from bayesgp_mf.container.read import fit_group
 from bayesgp_mf.container.stored import describe_kernel, describe_likelihood, evidence_of_fit
-from bayesgp_mf.diagnostics.compare import compare
+from bayesgp_mf.diagnostics.compare import check_one_kind, compare
 from bayesgp_mf.errors import NO_SOLUTION, warn
 from bayesgp_mf.files import as_path
 from bayesgp_mf.fitting import Seed, fit
@@ -190,6 +190,7 @@ def explore(
     base = {name: as_kernel(kernel) for name, kernel in _named("kernels", kernels).items()}
     each = _named("likelihoods", {"probit": Probit()} if likelihoods is None else likelihoods)
     each = {name: as_likelihood(likelihood) for name, likelihood in each.items()}
+    check_one_kind({name: likelihood.is_discrete for name, likelihood in each.items()})
     if grow and len(each) > 1:
         raise ValueError("grow=True goes with one likelihood. Explore the likelihoods with the kernel that it finds.")
     if given := {"kernel", "likelihood"} & options.keys():

@@ -14,6 +14,7 @@ from bayesgp_mf.container.stored import refused_as
 from bayesgp_mf.errors import warn
 from bayesgp_mf.files import as_path
 from bayesgp_mf.fitting import Seed
+from bayesgp_mf.matrices.memory import check_bytes
 from bayesgp_mf.parallel import backend
 from bayesgp_mf.progress import progress_bar
 
@@ -85,6 +86,10 @@ class Log:
                 file.write(json.dumps(line) + "\n")
 
 
+BYTES = 1000
+"""Of a part that is done: some ten numbers, as Python has them."""
+
+
 def done_of(
     function: Callable[[Any, int], Any],
     task: Any,
@@ -100,6 +105,7 @@ def done_of(
 
     Each is written when it is done. After Ctrl-C those that are there are returned, with a warning, if there are any.
     """
+    check_bytes(f"{count} {log.parts}", BYTES * count, "Ask for fewer.")
     done = log.done
     missing = [k for k in range(count) if k not in done]
     try:

@@ -24,7 +24,7 @@ from bayesgp_mf.errors import UndefinedQuantityError
 from bayesgp_mf.fitting import Seed
 from bayesgp_mf.hyper import Prior, Target
 from bayesgp_mf.hyper.priors import LogNormal, quantiles
-from bayesgp_mf.hyper.target import Model, public_names, with_own_priors
+from bayesgp_mf.hyper.target import Model, check_known, public_names, with_own_priors
 from bayesgp_mf.inference.solution import Control
 from bayesgp_mf.inputs.frames import as_pandas, kind_of, row_labels
 from bayesgp_mf.inputs.groups import as_inputs_of
@@ -162,6 +162,7 @@ def generative(
     likelihood = by_case(likelihood, as_offset(offset, table, len(inputs)), None)
     layout = Layout(len(inputs), features or np.arange(inputs.shape[1]), names, labels=labels)
     kept, limits = as_names("fixed", fixed), as_mapping("bounds", bounds)
+    check_known("fixed", sorted(kept), [*kernel.params, *public_names(kernel, likelihood)])
     return Generative(
         inputs, kernel, likelihood, with_own_priors(kernel, priors, kept), limits, kept, layout, kind_of(X)
     )

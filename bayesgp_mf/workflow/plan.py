@@ -36,6 +36,7 @@ from bayesgp_mf.inputs.tables import as_offset
 from bayesgp_mf.likelihoods import Likelihood
 from bayesgp_mf.likelihoods.by_case import by_case
 from bayesgp_mf.matrices.blas import one_thread_if_small
+from bayesgp_mf.matrices.memory import check_bytes
 from bayesgp_mf.processes.process import LARGEST_JOINT, Part, Process
 from bayesgp_mf.processes.several_classes import make_process
 from bayesgp_mf.tuning import tune
@@ -45,6 +46,8 @@ from bayesgp_mf.workflow.log import Log, done_of
 QUANTITIES = ("log_score", "error", "width")
 WIDE = 2.0 * float(ndtri(0.95))
 """Standard deviations of a normal distribution across its middle 90 %."""
+BYTES = 80
+"""For each further case: its inputs, latent value and target, and their copies."""
 FEW_VALUES = 10
 """A column with no more different values than that keeps to them."""
 
@@ -169,6 +172,8 @@ def plan(
     counts = np.atleast_1d(np.asarray(sizes))
     if counts.ndim != 1 or counts.dtype.kind not in "iu" or not counts.size or np.any(counts < 0):
         raise ValueError(f"sizes must be whole numbers >= 0 of further cases, such as [100, 400], got {sizes!r}.")
+    most = int(counts.max()) + int(test)
+    check_bytes(f"{most} further cases", BYTES * most, "Ask for fewer: plan(idata, sizes, test=...).")
     process = from_container(idata, kernel, likelihood, method)
     known = process.problem.likelihood
     offsets = known.stored_by_case.get("offset", np.zeros(process.problem.n))

@@ -121,10 +121,26 @@ def test_steps_stay_sane_where_a_case_holds_what_is_known_of_a_parameter():
     assert np.abs(found.hyperparameters).max() < 5.0  # 286 by the curvature that is left
 
 
-def test_what_does_not_go_together_is_refused():
+def test_offsets_of_new_cases_are_those_of_their_probabilities():
+    y, offset, new = MODELS["probit"][1], X[:, 1], np.array([1.0, 0.0, -1.0, 0.5])
+    idata = bgp.fit(X, y, KERNEL, offset=offset, draws=2, chains=1)
+    found = bgp.diagnostics.influence(idata, X_NEW, offset=new)
+    before = bgp.predict(idata, X_NEW, offset=new, draws=False)["predictions"]["p"].values
+    keep = np.arange(30) != 7
+    refit = bgp.fit(X[keep], y[keep], KERNEL, offset=offset[keep], draws=2, chains=1)
+    after = bgp.predict(refit, X_NEW, offset=new, draws=False)["predictions"]["p"].values
+    np.testing.assert_allclose(found.probability[7], after - before, atol=3e-3)
     counts = bgp.fit(X, np.arange(30) % 4, KERNEL, bgp.Poisson(), offset=np.ones(30), draws=2, chains=1)
-    with pytest.raises(bgp.UndefinedQuantityError, match=r"X_new is for fits .* without offsets"):
-        bgp.diagnostics.influence(counts, X_NEW)
+    assert bgp.diagnostics.influence(counts, X_NEW).latent_mean.shape == (30, 4)
+
+
+def test_what_does_not_go_together_is_refused():
+    several = bgp.fit(X, np.arange(30) % 3, KERNEL, bgp.Softmax(), draws=2, chains=1)
+    with pytest.raises(bgp.UndefinedQuantityError, match=r"X_new is for fits of one latent value"):
+        bgp.diagnostics.influence(several, X_NEW)
+    with_offset = bgp.fit(X, MODELS["probit"][1], KERNEL, offset=np.ones(30), draws=2, chains=1)
+    with pytest.raises(ValueError, match="offset is missing"):
+        bgp.diagnostics.influence(with_offset, X_NEW)
     likelihood, y, _ = MODELS["probit"]
     options = {"hyper": bgp.hyper.Evidence(starts=1), "priors": PRIORS, "progress": False}
     idata = bgp.fit(X, y, KERNEL, likelihood, draws=2, chains=1, **options)

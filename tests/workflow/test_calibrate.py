@@ -122,11 +122,14 @@ def test_what_does_not_go_together_is_refused_before_any_work():
         "quantities\\['draw'\\] has a name that is taken": {"quantities": {"draw": lambda f, y: f[:, 0]}},
         "priors must map names": {"priors": 3},
         "bounds must map names": {"bounds": 3},
+        "fixed names 'zz', which this model does not have": {"fixed": ["zz"]},
         "must return a finite number for each": {"quantities": {"a": lambda f, y: 1.0}},
         "path must be the name of a file": {"path": 3},
     }.items():
         with pytest.raises(ValueError, match=message):
             bgp.calibrate(X, KERNEL, **{"replicas": 3, "draws": 9, **given})
+    with pytest.raises(MemoryError, match="1000000000000 replicas need about"):
+        bgp.calibrate(X, KERNEL, replicas=10**12)
 
 
 @pytest.mark.parametrize(

@@ -124,6 +124,7 @@ def test_a_model_without_a_fit_is_named():
         ({"grow": True, "fixed": ["variance"]}, "fixed go by names"),
         ({"most": 1}, "more than most=1"),
         ({"most": 0}, "most"),
+        ({"likelihoods": LIKELIHOODS | {"gaussian": bgp.likelihoods.Gaussian(1.0)}}, "likelihoods of one kind"),
     ],
 )
 def test_wrong_arguments_are_named(given, message):
