@@ -144,6 +144,8 @@ def maximise(
 ) -> tuple[Run, list[Run]]:
     """Return the descent that ended highest, and all of them, from where the target starts and from `further_starts`.
 
+    If the highest ended at length scales so short that each case stands alone, one more begins where those are not.
+
     Without any solution there is a ConvergenceError. What is warned of is that a parameter of the result sits at a
     bound, that the best descent did not end at a maximum, that others ended at lower ones with other predictions, that
     the inner solver failed on the way, or that it found nothing at one of the starts, where there is no descent then.
@@ -154,6 +156,11 @@ def maximise(
     best = max(runs, key=lambda run: run.value)
     if not np.isfinite(best.value):
         raise no_solution(objective, f"any of {starts} starting points")
+    target = objective.target
+    edge = np.clip(target.spans[0], target.lower, target.upper)
+    if starts > 1 and (alone := best.end < edge).any():  # all is flat there, and a summit may stand at the edge of it
+        runs.append(descend(objective, np.where(alone, edge, best.end), advance, best.value))
+        best = max(runs, key=lambda run: run.value)
     runs = [replace(run, apart=_apart(objective, run, best)) for run in runs]
     _warn(objective, best, runs)
     return best, runs

@@ -63,6 +63,29 @@ def test_starts_that_disagree_are_said_and_recorded(hyper):
     assert np.all(apart[ends > ends.max() - 1.0] == 0.0)
 
 
+@pytest.mark.parametrize("seed", [26, 190])
+def test_a_summit_at_the_edge_of_where_cases_stand_alone_is_found(seed):
+    """Both starts end where each case stands alone, and the noise explains all; within bounds there it stays."""
+    rng = np.random.default_rng(seed)
+    inputs = rng.normal(size=(50, 3))
+    y = 0.5 * np.sin(3.0 * inputs[:, 0]) + rng.normal(size=50)
+
+    def fitted(**options):
+        kernel, likelihood = Matern32(0.03) + bgp.kernels.White(0.1), bgp.likelihoods.Gaussian(0.1)
+        return bgp.fit(
+            inputs, y, kernel, likelihood, fixed=["noise_variance"], **{**QUIET, "random_seed": 1}, **options
+        )
+
+    with pytest.warns(bgp.ConvergenceWarning, match=APART):
+        found = fitted(hyper=Evidence(starts=2))["fit"]
+    ends = found["hyper_log_evidence"].values
+    assert ends.shape == (3,)
+    assert ends[2] == float(found["hyper_log_evidence"].max()) > ends[:2].max() + 1.0
+    bounds = {"matern32_lengthscale": (0.01, 0.05)}
+    with pytest.warns(bgp.BoundWarning):
+        assert fitted(hyper=Evidence(starts=2), bounds=bounds)["fit"]["hyper_log_evidence"].shape == (2,)
+
+
 def test_starts_that_agree_are_silent():
     fit, said = tuned(3.0, Evidence(starts=2), bounds={"gaussian_lengthscale": (2.0, 20.0)})
     assert not said
