@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import platform
 import re
@@ -48,6 +49,17 @@ def whole(path: Path) -> Iterator[Path]:
         part.unlink(missing_ok=True)
         error.add_note(f"{path} was not written; what was there before is still there.")
         raise
+
+
+def reserve(path: Path, size: int) -> None:
+    """Make a file of so many bytes, where the system can say that it has room for them; else an OSError."""
+    if hasattr(os, "posix_fallocate"):
+        with path.open("wb") as file:
+            try:
+                os.posix_fallocate(file.fileno(), 0, size)
+            except OSError as error:
+                if error.errno in (errno.ENOSPC, errno.EFBIG, errno.EDQUOT):
+                    raise OSError(error.errno, f"{error.strerror}: it takes up to {size / 2**20:.1f} MiB") from None
 
 
 def _machine() -> str:

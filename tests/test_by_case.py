@@ -386,3 +386,32 @@ def test_noise_that_is_tuned_under_weights_is_warned_of():
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", message="(?!.*copies of one target)")  # those that are meant are errors
             quick(REAL, Gaussian(0.3), **{"weights": np.full(9, 2.0), **kept, **given})
+
+
+@pytest.mark.parametrize("likelihood", [lambda s: bgp.Probit(0.3 * s, 0.05), lambda s: bgp.Step(0.05)])
+def test_weights_of_flips_do_not_ask_for_the_unit_of_latent_values(likelihood):
+    """Their powers are integrated, at any width; of a step the integral of one case is known."""
+
+    def fitted(unit):
+        options = {"weights": WEIGHTS, "control": EXACT, "draws": 1, "chains": 1, "random_seed": 0}
+        return bgp.fit(X, LABELS, bgp.kernels.Matern32(1.0, unit), likelihood(unit), **options)["fit"]
+
+    one = fitted(1.0)
+    for unit in (1e-5, 1e-7, 1e-12, 1e8):
+        other = fitted(unit)
+        assert float(other["log_evidence"]) == pytest.approx(float(one["log_evidence"]), abs=1e-6)
+        np.testing.assert_allclose(other["latent_mean"] / np.sqrt(unit), one["latent_mean"], atol=1e-6)
+
+
+@pytest.mark.parametrize("variance", [1e-8, 1e-5, 1.0])
+def test_a_step_that_weighs_much_halves_the_gaussian(variance):
+    kernel = bgp.kernels.White(variance)
+    idata = bgp.fit([[0.0], [1.0]], [1, 0], kernel, bgp.Step(0.05), weights=[1000.0, 1.0], draws=1, chains=1)
+    assert float(idata["fit"]["latent_mean"][0]) == pytest.approx(np.sqrt(2.0 * variance / np.pi), rel=1e-9)
+
+
+def test_binomial_counts_of_many_trials_and_large_weights_have_their_width():
+    likelihood = bgp.Binomial(10**6)
+    idata = bgp.fit([[0.0]], [5 * 10**5], bgp.kernels.White(1e-8), likelihood, weights=[1e6], draws=1, chains=1)
+    precision = 1e8 + 0.25e12
+    assert float(idata["fit"]["latent_sd"][0]) == pytest.approx(precision**-0.5, rel=1e-6)

@@ -6,19 +6,22 @@ that was written without a digest is read by another process first.
 
 from __future__ import annotations
 
+import os
 from hashlib import blake2b
 from os import PathLike
 from pathlib import Path
 
-from bayesgp_mf.container.groups import Container, is_stream, make_container
+from bayesgp_mf.container.groups import Container, get_group, group_names, is_stream, make_container
 from bayesgp_mf.container.netcdf import ENGINE, read, read_elsewhere
 from bayesgp_mf.container.read import checked_groups, fit_group
 from bayesgp_mf.errors import DamagedFileError
-from bayesgp_mf.files import as_path, whole
+from bayesgp_mf.files import as_path, reserve, whole
 
 SIGNATURE = b"\x89HDF\r\n\x1a\n"
 MARK = b"\nbayesgp_mf blake2b "
 DIGEST_SIZE = 32
+OF_A_VARIABLE = 8192
+"""Bytes that a file has for each beside its values: some 3,500, and more where there are long names."""
 TRAILER_SIZE = len(MARK) + 2 * DIGEST_SIZE
 
 
@@ -43,6 +46,8 @@ def save(idata: Container, path: str | PathLike[str]) -> Path:
     ------
     ValueError
         If ``idata`` was not made by this package, or ``path`` is no name of a file.
+    OSError
+        If the file cannot be written, such as where the disk has no room for it.
 
     Examples
     --------
@@ -61,6 +66,7 @@ def save(idata: Container, path: str | PathLike[str]) -> Path:
     if not is_stream(idata):
         fit_group(idata)
     with whole(path) as part:
+        reserve(part, _most_bytes(idata))  # HDF5 may end the process where a disk is full
         idata.to_netcdf(str(part), engine=ENGINE)
         digest = _digest(part, part.stat().st_size)
         with part.open("ab") as file:
@@ -128,6 +134,18 @@ def load(path: str | PathLike[str]) -> Container:
     except Exception as error:  # whatever it makes its readers say
         raise _damaged(path, str(error)) from error
     return idata
+
+
+def digest_of(path: Path) -> str:
+    """Return the digest that a file of `save` ends in."""
+    with path.open("rb") as file:
+        file.seek(-2 * DIGEST_SIZE, os.SEEK_END)
+        return file.read().decode()
+
+
+def _most_bytes(idata: Container) -> int:
+    each = [values for name in group_names(idata) for values in get_group(idata, name).variables.values()]
+    return sum(values.nbytes + OF_A_VARIABLE for values in each)
 
 
 def _damaged(path: Path, why: str) -> DamagedFileError:

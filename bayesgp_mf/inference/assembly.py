@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bayesgp_mf.errors import LowRankError
-from bayesgp_mf.inference.problem import Problem
+from bayesgp_mf.inference.problem import Problem, classes_of
 from bayesgp_mf.inference.solution import Control, Solution
 from bayesgp_mf.inference.solver import Solver, traits_of
 from bayesgp_mf.kernels import Kernel, White, all_parts, is_built_in, leaves
@@ -253,7 +253,7 @@ def diagonal_of_cross(kernel: Kernel, X: Array) -> Array:
 
 def _curvature(likelihood: Likelihood, t: Array) -> float:
     """Return the largest curvature of log p(t|f) in f at zero: of the order of the strongest site precision."""
-    classes = (int(np.max(t, initial=0.0)) + 1,) if likelihood.has_classes else ()
+    classes = (classes_of(likelihood, t),) if likelihood.has_classes else ()
     return float(np.max(np.abs(likelihood.log_prob(t, np.zeros((*t.shape, *classes))).d2), initial=0.0))
 
 
@@ -270,7 +270,7 @@ def _why_none(n: int, gram: LowRankGram | None, part: int) -> str:
 def _check_memory_of_dense(t: Array, likelihood: Likelihood, reason: str | None) -> None:
     """Raise a MemoryError if dense matrices would not fit, with the reason why they are needed if there is one."""
     try:
-        check_memory(t.size, classes=int(np.max(t)) + 1 if likelihood.has_classes else 1)
+        check_memory(t.size, classes=classes_of(likelihood, t))
     except MemoryError as error:
         if reason is None:
             raise

@@ -24,6 +24,14 @@ LARGEST_TARGET = 1e50
 """In absolute value, of real targets that users give: squares of squares are numbers still."""
 
 
+def classes_of(likelihood: Likelihood, t: Array) -> int:
+    """Return how many classes have a latent value each in problems of these targets; 1 where a case has one value."""
+    if not likelihood.has_classes:
+        return 1
+    known = likelihood.n_classes
+    return max(2, int(np.max(t, initial=0.0)) + 1) if known is None else known
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Problem:
     """A validated inference problem: prior f ~ N(0, gram), likelihood of t_i given f_i.
@@ -121,10 +129,7 @@ class Problem:
     @property
     def n_classes(self) -> int:
         """Number of classes with a latent value each; 1 where a case has a single latent value."""
-        if not self.likelihood.has_classes:
-            return 1
-        known = self.likelihood.n_classes
-        return max(2, int(np.max(self.t, initial=0.0)) + 1) if known is None else known
+        return classes_of(self.likelihood, self.t)
 
     @property
     def latent_shape(self) -> tuple[int, ...]:

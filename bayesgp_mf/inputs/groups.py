@@ -96,6 +96,11 @@ def as_new_inputs(X_new: ArrayLike, X: Array, features: Sequence[str] | None, ke
             f"X_new has {new.shape[1]} columns, but the model was fitted to {X.shape[1]}. "
             "Pass the same inputs in the same order and scale."
         )
+    with np.errstate(over="ignore", invalid="ignore"):
+        prior = np.atleast_2d(kernel.diag(new))  # of each class, where these have kernels of their own
+    if not np.all(np.isfinite(prior)):
+        row = int(np.argmin(np.isfinite(prior).all(axis=0)))
+        raise ValueError(f"X_new has inputs in row {row} so far out that the prior variance there overflows.")
     return new
 
 

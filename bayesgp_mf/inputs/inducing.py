@@ -50,7 +50,7 @@ def as_inducing(inducing: Any, X: Array, features: Sequence[str] | None, kernel:
         return None
     if isinstance(inducing, Inducing):
         found = inducing
-    elif isinstance(inducing, type) or (np.ndim(inducing) == 0 and not hasattr(inducing, "columns")):
+    elif isinstance(inducing, type) or (not isinstance(inducing, list) and np.ndim(inducing) == 0):
         if not isinstance(inducing, int | np.integer) or isinstance(inducing, bool):
             raise ValueError(f"{EXPECTED}; got {inducing!r}.")
         if inducing < 1:

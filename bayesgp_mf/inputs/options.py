@@ -111,7 +111,7 @@ def as_names(argument: str, given: Any) -> frozenset[str]:
     expected = f"{argument} must be a collection of parameter names, got {given!r}: write {argument}="
     if isinstance(given, str):
         raise ValueError(f"{expected}{{{given!r}}}.")
-    names = list(given) if isinstance(given, Iterable) else None
+    names = list(given) if isinstance(given, Iterable) and getattr(given, "ndim", 1) else None
     if names is None or not all(isinstance(name, str) for name in names):
         raise ValueError(f"{expected}{{'lengthscale'}}, or leave it out.")
     return frozenset(names)

@@ -20,6 +20,8 @@ from bayesgp_mf.matrices.factors import blocks
 from bayesgp_mf.notebook import curve
 from bayesgp_mf.types import Array
 
+FARTHEST = 1000.0
+"""In length scales; farther apart cases have no correlation, since exp(-1000) is zero."""
 PAIRS = 2**16
 """Pairs of cases handled at once: what is worked out for them stays in the processor's cache."""
 
@@ -287,7 +289,7 @@ class Matern32(_Shared):
 
     def _both(self, squared: Array) -> tuple[Array, Array]:
         """Return (1 + sqrt(3) r) exp(-sqrt(3) r) and -(3/2) exp(-sqrt(3) r)."""
-        root = np.sqrt(3.0 * squared)
+        root = np.minimum(np.sqrt(3.0 * squared), FARTHEST)
         decay = np.exp(-root)
         return (1.0 + root) * decay, -1.5 * decay
 
@@ -310,7 +312,7 @@ class Matern52(_Shared):
 
     def _both(self, squared: Array) -> tuple[Array, Array]:
         """Return (1 + sqrt(5) r + 5 r^2 / 3) exp(-sqrt(5) r) and -(5/6) (1 + sqrt(5) r) exp(-sqrt(5) r)."""
-        root = np.sqrt(5.0 * squared)
+        root = np.minimum(np.sqrt(5.0 * squared), FARTHEST)
         decay = np.exp(-root)
         return (1.0 + root + root**2 / 3.0) * decay, -(5.0 / 6.0) * (1.0 + root) * decay
 

@@ -167,7 +167,7 @@ def _below_exponential(x: Array) -> Array:
 
 def _rest(q: Array, near: Array, beyond: Array) -> Array:
     """Return log(1 + q (exp(near + beyond) - 1)) - log(1 + q (exp(near) - 1)) for beyond >= 0."""
-    share = q * np.exp(near) / (1.0 + q * np.expm1(near))
+    share = np.minimum(q * np.exp(near) / (1.0 + q * np.expm1(near)), 1.0)  # which rounding may exceed
     with np.errstate(divide="ignore"):
         return np.logaddexp(np.log1p(-share), np.log(share) + beyond) * (beyond > 0)
 

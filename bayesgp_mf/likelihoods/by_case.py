@@ -58,6 +58,11 @@ class Powered(Centred):
         """Whether the likelihood is, and so are its powers."""
         return self.likelihood.log_concave
 
+    @property
+    def is_flat(self) -> bool:
+        """Whether the likelihood is, and so are its powers."""
+        return self.likelihood.is_flat
+
     def sample(self, f: Array, rng: np.random.Generator) -> Array:
         """Draw one target for each latent value."""
         return self.likelihood.sample(f, rng)

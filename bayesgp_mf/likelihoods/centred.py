@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, ClassVar, NamedTuple, TypeAlias
 
 import numpy as np
@@ -78,7 +79,13 @@ class Centred(Likelihood):
         """
         t, mean, variance = np.broadcast_arrays(*(np.asarray(a, dtype=np.float64) for a in (t, mean, variance)))
         curve, bracket = self._of_targets(t)
-        return Derivs(*_integrals(curve, mean, variance, bracket, 3, curve, _derivatives, Quadrature.log_partition))
+
+        def adaptively(rule: Quadrature, numbers: Array, mean: Array, variance: Array) -> Array:
+            if self.is_flat:  # it has no slopes to average, and moments alone
+                return replace(rule, step=np.finfo(np.float64).tiny).partition(numbers, mean, variance)
+            return rule.partition(numbers, mean, variance, lambda i, f: curve(i.astype(np.intp)[:, None], f))
+
+        return Derivs(*_integrals(curve, mean, variance, bracket, 3, curve, _derivatives, adaptively))
 
     def tilted_cumulants(self, t: Array, mean: Array, variance: Array, order: int) -> Array:
         """Return what `cumulants.tilted_cumulants` does, for variances ``(n,)`` above zero, by the nodes of log Z."""

@@ -15,7 +15,8 @@ _MISSING = ("None", "nan", "NaT", "<NA>")  # how Python, NumPy and pandas write 
 
 def checked_classes(classes: Any) -> tuple[Any, ...]:
     """Return classes as a tuple, or raise a ValueError if they are fewer than two, alike, missing, or without order."""
-    if isinstance(classes, str | Set) or not isinstance(classes, Iterable):  # a set has no order
+    one = isinstance(classes, str) or not isinstance(classes, Iterable) or getattr(classes, "ndim", 1) == 0
+    if one or isinstance(classes, Set):  # a set has no order
         raise ValueError(f"classes must be a sequence of labels such as ('a', 'b', 'c'), got {classes!r}.")
     given = classes.tolist() if isinstance(classes, np.ndarray) else list(classes)
     if not all(isinstance(c, Hashable) and (isinstance(c, str) or str(c) not in _MISSING) for c in given):

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit
 
+from bayesgp_mf.errors import ConvergenceError, Status
 from bayesgp_mf.types import Array
 
 
@@ -34,7 +35,7 @@ def rules(reach: float, steepest: float, points: dict[float, int]) -> Rules:
     return tuple((largest, GridRule(count, reach, steepest)) for largest, count in points.items())
 
 
-COARSE = rules(7.5, 3.0, {300: 56, 1e4: 112, 1e5: 168, 1e7: 240, 1e10: 320, 1e20: 504, 1e52: 1512, np.inf: 4536})
+COARSE = rules(7.5, 3.0, {300: 56, 1e4: 112, 1e5: 168, 1e7: 240, 1e10: 320, 1e20: 504})
 """Errors of the logarithm below 1e-9 up to s of ten, and below 1e-5 beyond; exp(-7.5**2 / 2) is below 1e-12."""
 FINE = rules(9.5, 4.0, {1e5: 220, 1e16: 660, 1e52: 1980, np.inf: 5940})
 """Errors of the logarithm below 1e-12; exp(-9.5**2 / 2) is below 1e-19."""
@@ -43,8 +44,20 @@ _STILL = 1e-8  # a last step; the next would be half its square at most
 
 
 def by_rule(s: Array, rules: Rules) -> Iterator[tuple[GridRule, NDArray[np.intp]]]:
-    """Yield the rules that slopes ``s (n,)`` need, each with the indices of those that need it."""
+    """Yield the rules that slopes ``s (n,)`` need, each with the indices of those that need it.
+
+    Raises
+    ------
+    ConvergenceError
+        If none of them has so many points.
+    """
     place = np.searchsorted([largest for largest, _ in rules], s)
+    if np.any(place == len(rules)):
+        raise ConvergenceError(
+            f"a softmax cannot be integrated against a standard deviation of {np.max(s):.0e}, above "
+            f"{rules[-1][0]:.0e}. Use a kernel of less variance.",
+            Status.NO_VALID_STEP,
+        )
     for k in np.flatnonzero(np.bincount(place)):
         yield rules[k][1], np.flatnonzero(place == k)
 

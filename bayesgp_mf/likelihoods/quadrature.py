@@ -15,16 +15,18 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, NamedTuple, TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.special import expit
 
 from bayesgp_mf.arguments import check_one_of
 from bayesgp_mf.errors import NotPositiveDefiniteError, UndefinedQuantityError
-from bayesgp_mf.likelihoods.base import Likelihood
+from bayesgp_mf.likelihoods.base import Likelihood, check_number
 from bayesgp_mf.likelihoods.moments import from_moments
 from bayesgp_mf.matrices.factors import blocks
 from bayesgp_mf.types import Array, Derivs
 
 _Density: TypeAlias = Callable[[Array, Array], Any]
+_Slopes: TypeAlias = Callable[[Array, Array], tuple[Array, ...]]
 _ORDER = 20  # nodes in a panel
 _TOLERANCE = 1e-12  # change by halving, relative to the integral; the halves of a smooth panel are far better
 _ROUNDING = 1e-15  # of the function, relative to its largest value in nats
@@ -124,8 +126,7 @@ class Quadrature(Likelihood):
         check_one_of("targets", self.targets, "binary", "real")
         if self.sampler is not None and not callable(self.sampler):
             raise ValueError(f"sampler must be a function of (f, rng), got {type(self.sampler).__name__}.")
-        if not (np.isfinite(self.step) and self.step > 0):
-            raise ValueError(f"step must be a finite number > 0, got {self.step!r}.")
+        check_number("step", self.step)
 
     def log_prob(self, t: Array, f: Array) -> Derivs:
         """Return log p(t|f) in nats, and its derivatives in f by central differences; ``t`` and ``f`` broadcast.
@@ -160,9 +161,27 @@ class Quadrature(Likelihood):
         if certain.size:
             result[:, certain] = _differences(self.log_density, targets[certain], centre[certain], self.step)
         (uncertain,) = np.nonzero(spread != 0)
-        for block, average in self._averages(targets[uncertain], centre[uncertain], spread[uncertain]):
-            result[:, uncertain[block]] = average.partition(self.step)
+        if uncertain.size:
+            result[:, uncertain] = self.partition(targets[uncertain], centre[uncertain], spread[uncertain])
         return Derivs(*(row.reshape(shape) for row in result))
+
+    def partition(self, t: Array, mean: Array, variance: Array, slopes: _Slopes | None = None) -> Array:
+        """Return what `log_partition` does, ``(3, n)``, for variances ``(n,)`` above zero.
+
+        ``slopes`` returns log p and its derivatives ``(k, p)`` for targets ``(k,)`` and latent values ``(k, p)``, where
+        there is better than differences.
+        """
+        found = np.empty((3, mean.size))
+        for block, average in self._averages(t, mean, variance):
+            if slopes is None:
+                found[:, block] = average.partition(self._slopes, average.tilted.scale < self.step)
+            else:
+                found[:, block] = average.partition(slopes, np.ones(average.mode.size, dtype=bool))
+        return found
+
+    def _slopes(self, t: Array, f: Array) -> tuple[Array, ...]:
+        found = _differences(self.log_density, np.repeat(t, f.shape[1]), f.ravel(), self.step)
+        return tuple(part.reshape(f.shape) for part in found)
 
     def tilted_cumulants(self, t: Array, mean: Array, variance: Array, order: int) -> Array:
         """Return what `cumulants.tilted_cumulants` does, for variances ``(n,)`` above zero."""
@@ -348,23 +367,24 @@ class _Averages:
         at = self.tilted.take(self.nodes.case)
         return at.t, at.latent(self.at_nodes(self.mode) + self.nodes.distance)
 
-    def partition(self, step: float) -> tuple[Array, Array, Array]:
-        """Return log Z and its derivatives in mean, ``(k,)`` each, for scale > 0."""
+    def partition(self, slopes: _Slopes, narrow: NDArray[np.bool_]) -> tuple[Array, Array, Array]:
+        """Return log Z and its derivatives in mean, ``(k,)`` each, for scale > 0.
+
+        Of cases that are ``narrow (k,)`` the slopes are averaged, unless the target says more than the Gaussian does.
+        """
         scale = self.tilted.scale
         value = self.peak + np.log(self.mass) - 0.5 * np.log(2.0 * np.pi)
         d1 = (self.mode + self(self.nodes.distance)) / scale
         d2 = (self(self.offset**2) - 1.0) / scale**2
-        narrow = scale < step
         if narrow.any():
-            # moments of x would be a difference quotient over less than the step
+            # moments of x would be a difference quotient over less than what the density needs to change
             inside = narrow[self.nodes.case]
             some = _Averages(self.tilted, self.mode, self.peak, _Nodes(*(part[inside] for part in self.nodes)))
-            t, f = some.targets_and_latent()
-            differences = _differences(self.tilted.function, np.repeat(t, f.shape[1]), f.ravel(), step)
-            _, first, second = (part.reshape(f.shape) for part in differences)
+            _, first, second = slopes(*some.targets_and_latent())
             with np.errstate(invalid="ignore"):  # of those that are not narrow there are no nodes
-                slope = some(first)
-                bend = some(second + (first - some.at_nodes(slope)) ** 2)
+                slope, bent = some(first), some(second)
+                bend = bent + some((first - some.at_nodes(slope)) ** 2)
+                narrow = narrow & (np.abs(bent) * scale**2 <= 1.0)
             d1, d2 = np.where(narrow, slope, d1), np.where(narrow, bend, d2)
         return value, d1, d2
 

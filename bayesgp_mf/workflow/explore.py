@@ -37,13 +37,13 @@ from numpy.typing import ArrayLike
 
 from bayesgp_mf.arguments import as_mapping, check_flags, check_integers
 from bayesgp_mf.container.checks import checksum
-from bayesgp_mf.container.files import load, save
+from bayesgp_mf.container.files import digest_of, load, save
 from bayesgp_mf.container.groups import Container
 from bayesgp_mf.container.quality import quality_of_fit
 from bayesgp_mf.container.read import fit_group
 from bayesgp_mf.container.stored import describe_kernel, describe_likelihood, evidence_of_fit
 from bayesgp_mf.diagnostics.compare import check_one_kind, compare
-from bayesgp_mf.errors import NO_SOLUTION, warn
+from bayesgp_mf.errors import NO_SOLUTION, DamagedFileError, warn
 from bayesgp_mf.files import as_path
 from bayesgp_mf.fitting import Seed, fit
 from bayesgp_mf.hyper import HyperName, Strategy
@@ -299,6 +299,8 @@ class _Work:
             if not file.exists():
                 return False
             self.fits[name] = load(file)
+            if self.log.done[name].get("digest") != digest_of(file):
+                raise DamagedFileError(f"{file} is not the fit of {name!r} that was written there. Remove the file.")
         self.facts[name] = self.log.done[name]
         return True
 
@@ -307,7 +309,7 @@ class _Work:
         if idata is not None:
             self.fits[name] = idata
             if (file := self._file(name)) is not None:
-                save(idata, file)
+                facts["digest"] = digest_of(save(idata, file))
         self.log.add(name, facts)
 
     def score(self, name: str, score: Score) -> float:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import re
 import struct
+import subprocess
+import sys
 from pathlib import Path
 
 import arviz as az
@@ -167,3 +170,26 @@ def test_paths_and_things_that_are_none(tmp_path, monkeypatch):
     with pytest.raises(ValueError, match="was not made by bayesgp_mf"):
         bgp.save(az.from_dict({"posterior": {"a": np.zeros((1, 2))}}), tmp_path / "other.nc")
     assert [each.name for each in tmp_path.iterdir()] == ["fit.nc"]
+
+
+FULL = """
+import resource, sys
+import bayesgp_mf as bgp
+idata = bgp.fit([[0.0], [1.0]], [0, 1], bgp.kernels.Gaussian(), draws=20_000, random_seed=1, progress=False)
+resource.setrlimit(resource.RLIMIT_FSIZE, (200_000, resource.RLIM_INFINITY))
+try:
+    bgp.save(idata, sys.argv[1])
+except OSError as error:
+    print(error)
+print("alive")
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "posix_fallocate"), reason="this system does not say what room there is")
+def test_a_file_for_which_there_is_no_room_is_an_error_and_not_the_end_of_the_process(tmp_path):
+    path = tmp_path / "fit.nc"
+    done = subprocess.run([sys.executable, "-c", FULL, str(path)], capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    assert "MiB" in done.stdout
+    assert done.stdout.endswith("alive\n")
+    assert not list(tmp_path.iterdir())

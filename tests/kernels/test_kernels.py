@@ -7,6 +7,7 @@ import inspect
 import numpy as np
 import pytest
 
+import bayesgp_mf as bgp
 from bayesgp_mf import kernels
 from bayesgp_mf.kernels import (
     Bias,
@@ -271,3 +272,19 @@ def test_kernels_cannot_be_changed():
 def test_a_class_in_place_of_a_kernel_is_said_to_be_one(combine):
     with pytest.raises(TypeError, match=r"got the class Bias: write it with \(\), such as Bias\(\)\."):
         combine()
+
+
+@pytest.mark.parametrize("kernel", [kernels.Matern12(), kernels.Matern32(), kernels.Matern52(), kernels.Gaussian()])
+@pytest.mark.filterwarnings("error")
+def test_cases_that_are_very_far_apart_have_no_correlation(kernel):
+    assert kernel.cross(np.array([[0.0]]), np.array([[1e160]]))[0, 0] == 0.0
+    idata = bgp.fit([[0.0], [1.0]], [0, 1], kernel, draws=1, chains=1, random_seed=0)
+    found = bgp.predict(idata, [[1e160]], random_seed=0)["predictions"]
+    assert float(found["latent_mean"][0]) == 0.0
+    assert float(found["latent_sd"][0]) == pytest.approx(1.0)
+
+
+def test_new_cases_at_which_a_kernel_overflows_are_refused():
+    idata = bgp.fit([[0.0], [1.0]], [0, 1], kernels.Linear() + kernels.Bias(), draws=1, chains=1, random_seed=0)
+    with pytest.raises(ValueError, match="X_new has inputs in row 1 so far out"):
+        bgp.predict(idata, [[0.0], [1e160]])

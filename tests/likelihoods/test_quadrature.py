@@ -173,6 +173,7 @@ def test_probabilities_are_normalised_over_the_labels():
         (lambda: Quadrature(poisson, "count"), "targets must be 'binary' or 'real', got 'count'"),
         (lambda: Quadrature(poisson, "real", sampler=1), r"sampler must be a function of \(f, rng\), got int"),
         (lambda: Quadrature(poisson, "real", step=0.0), r"step must be a finite number > 0, got 0\.0"),
+        (lambda: Quadrature(poisson, "real", step=None), "step must be a finite number > 0, got None"),
     ],
 )
 def test_bad_parameters_are_named(make, message):

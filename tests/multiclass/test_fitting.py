@@ -356,3 +356,18 @@ def test_the_verdict_advises_what_takes_several_classes():
     assert "latent_model" in advice
     assert "exact" not in advice
     assert "tilted" not in advice
+
+
+def test_only_the_first_of_the_named_classes_is_there():
+    X = np.random.default_rng(0).normal(size=(8, 1))
+    named = bgp.MultinomialProbit(("a", "b", "c"))
+    options = {"hyper": bgp.hyper.Evidence(starts=1), "draws": 1, "chains": 1, "random_seed": 0, "progress": False}
+    with pytest.warns(bgp.BoundWarning, match="classes separate"):
+        idata = bgp.fit(X, ["a"] * 8, bgp.kernels.Gaussian(), named, **options)
+    assert np.isfinite(float(idata["fit"]["log_evidence"]))
+
+
+def test_a_softmax_of_latent_values_that_are_too_wide_is_refused():
+    X = np.random.default_rng(0).normal(size=(9, 1))
+    with pytest.raises(bgp.ConvergenceError, match=r"standard deviation of .* Use a kernel of less variance"):
+        bgp.fit(X, np.resize(list("abc"), 9), bgp.kernels.Matern52(1.0, 1e60), bgp.Softmax(), draws=1, chains=1)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -82,6 +84,17 @@ def test_a_second_call_goes_on(found, tmp_path, monkeypatch):
     assert list(again.table["seconds"]) == list(first.table["seconds"])
     with pytest.raises(ValueError, match="has models of another call, which differs in data"):
         bgp.explore(X + 1.0, Y, one, path=tmp_path / "models", **OPTIONS)
+
+
+def test_a_fit_of_another_model_in_the_place_of_one_is_found(tmp_path):
+    call = partial(bgp.explore, X, Y, BASE, path=tmp_path / "models", **OPTIONS)
+    first = call()
+    one, other, *_ = sorted((tmp_path / "models").glob("*.nc"))
+    one.write_bytes(other.read_bytes())
+    with pytest.raises(bgp.DamagedFileError, match=r"is not the fit of .* that was written there"):
+        call()
+    one.unlink()
+    assert call().table["elpd"].to_dict() == first.table["elpd"].to_dict()
 
 
 def test_growing_adds_what_the_labels_ask_for():
