@@ -214,6 +214,7 @@ def fit(
     features, labels = tables.feature_names("X", table), row_labels("X", table)
     tables.check_all_same_cases(X=table, y=y, offset=offset, weights=weights)
     likelihood, strategy = as_likelihood(likelihood), None if hyper is None else get_strategy(hyper)
+    by_default: Collection[str] = ()
     if kernel is None:
         kernel, of_default = default_model(table, y, likelihood, offset=offset, weights=weights)
         limits = {k: bounds_pair(k, pair) for k, pair in as_mapping("bounds", bounds).items() if k in of_default}
@@ -222,7 +223,7 @@ def fit(
         of_default = {name: prior for name, prior in of_default.items() if name not in stated}
         started = with_starts(Model.of(kernel.replace(**within), likelihood), of_default)
         kernel, likelihood = started.kernel, started.likelihood
-        priors = {**of_default, **(priors or {})}
+        priors, by_default = {**of_default, **(priors or {})}, of_default
         strategy = strategy or Evidence()
         if not isinstance(hyper, Strategy):  # one start, since it begins at the best that is alike
             strategy = strategy.with_starts(1)
@@ -274,7 +275,7 @@ def fit(
             priors = with_own_priors(kernel, priors, fixed)
             target = Target(X, t, likelihood, kernel, judge, inner, priors, bounds or {}, fixed)
             check_parameter_names(target.model.params, recorded)
-            _warn_of_weights(target)
+            _warn_of_weights(target, by_default)
             how: dict[str, Any] = {"draws": draws, "chains": chains, "rng": rng, "progress": progress}
             found = tune(target, strategy, solver, control=control, inducing=chosen, **how)
             attrs |= {"hyper": strategy.name, "hyper_judged_by": judge.name}
@@ -561,15 +562,18 @@ def _solve(
     return make_process(kernel, X, problem, solver.solve(problem, control), solver)
 
 
-def _warn_of_weights(target: Target) -> None:
-    """Warn if noise is tuned by itself under weights that make targets look repeated: then there is a best of none."""
+def _warn_of_weights(target: Target, by_default: Collection[str]) -> None:
+    """Warn if noise is tuned by itself under weights that make targets look repeated: then there is a best of none.
+
+    A prior that is there ``by_default`` is too wide to hold it.
+    """
     weights = target.likelihood.stored_by_case.get("weights")
     free = target.free_of_likelihood.items()
     names = [
         name
         for name, own in free
         if own in target.likelihood.of_one_case.unbounded_if_weighted
-        and name not in target.priors
+        and (name not in target.priors or name in by_default)
         and name not in target.bounds
     ]
     if weights is None or not names or np.mean(weights[weights > 0]) <= 1.0 + SAME_WEIGHT:
@@ -578,7 +582,7 @@ def _warn_of_weights(target: Target) -> None:
         f"weights above one in the mean ({np.mean(weights[weights > 0]):.3g}) count cases several times, and "
         f"{names[0]} is tuned: copies of one target look as if there were no noise, so that the evidence rises without "
         "a bound as it falls, under every kernel that follows the targets. Divide the weights by their mean, fix "
-        f"{names[0]}, or give it a prior.",
+        f"{names[0]}, or give it a narrow prior.",
         BoundWarning,
     )
 

@@ -134,6 +134,8 @@ def _named(fits: Any, more: tuple[Container, ...]) -> dict[str, Container]:
         named = {str(name): idata for name, idata in fits.items()}
     else:
         named = {f"model {k}": idata for k, idata in enumerate((fits, *more), 1)}
+    if any(isinstance(idata, list | tuple) for idata in named.values()):
+        raise ValueError("compare takes containers one after the other, or a mapping of names to them: not a list.")
     if len(named) < 2:
         raise ValueError(f"compare needs two models at least, got {len(named)}.")
     return named

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from bayesgp_mf.errors import UndefinedQuantityError
+from bayesgp_mf.errors import UndefinedQuantityError, warn
 from bayesgp_mf.hyper.objective import TOO_LARGE, Objective
 from bayesgp_mf.hyper.optimise import uphill
 from bayesgp_mf.hyper.priors import LogNormal, Prior
@@ -137,7 +137,7 @@ def default_model(
     by_log, by_case_weights = as_offset(offset, table, n), as_weights(weights, table, n)
     w = np.ones(n) if by_case_weights is None else by_case_weights
     t, class_names = (None, ()) if y is None else encode_targets(y, n, likelihood)
-    spread, level = _of_targets(t, likelihood, by_log, w)
+    spread, level = _of_targets(t, likelihood, 0.0 if by_log is None else by_log, w)
     counted = np.flatnonzero(w > 0)
 
     def model(spreads: Array) -> DefaultModel:
@@ -161,11 +161,11 @@ def default_model(
         (inputs, spreads, ())
     ]  # inputs, units, and how they were warped
     away = (inputs[counted] - centres) / spreads
-    varying = [j for j in smooth if np.any(away[:, j])]
+    varying = [j for j in smooth if np.ptp(away[:, j]) > FLAT * np.max(np.abs(away[:, j]))]
     if len(varying) >= MANY and np.ptp(np.log(spreads[varying])) > APART:
         most = np.max(spreads[varying])  # squares of numbers up to 1 are numbers
         ways.append((inputs, np.full(d, most * math.sqrt(np.mean((spreads[varying] / most) ** 2))), ()))
-    skewed = [j for j in smooth if _is_skewed(away[:, j], w[counted])]
+    skewed = [j for j in varying if _is_skewed(away[:, j], w[counted])]
     if skewed:
         power = [straightened(away[:, j], w[counted]) for j in skewed]
         how = skewed, power, centres[skewed].tolist(), spreads[skewed].tolist()
@@ -252,7 +252,7 @@ def _units(X: Array, w: Array) -> tuple[Array, Array]:
     return np.where(equal & ~robust, 0.0, centre * unit), np.where(equal & ~robust, 1.0, spread * unit)
 
 
-def _of_targets(t: Array | None, likelihood: Likelihood, offset: Array | None, w: Array) -> tuple[float, float]:
+def _of_targets(t: Array | None, likelihood: Likelihood, offset: Array | float, w: Array) -> tuple[float, float]:
     """Return the median variances of the function and of its constant, in squared latent units."""
     of_trials = "trials" in likelihood.new_case_facts
     if of_trials or (likelihood.is_discrete and not likelihood.whole_targets):
@@ -261,11 +261,24 @@ def _of_targets(t: Array | None, likelihood: Likelihood, offset: Array | None, w
         name = likelihood.display_name
         raise ValueError(f"y is missing: the targets of {name} say how large the function and its constant are.")
     check_scale("y", t)
-    mean = float(np.average(t, weights=w))
     if likelihood.whole_targets:
-        rate = math.log(max(mean, 0.0) + 0.5) - (0.0 if offset is None else float(np.average(offset, weights=w)))
+        exposed = float(np.average(np.broadcast_to(offset, t.shape), weights=w))
+        rate = math.log(max(float(np.average(t, weights=w)), 0.0) + 0.5) - exposed
         return OF_COUNTS, 1.0 + rate**2
-    variance = float(_units(t[w > 0, None], w[w > 0])[1][0]) ** 2
+    counted = w > 0
+    if np.count_nonzero(counted) > 1 and np.ptp(t[counted]) == 0.0:
+        warn(f"y is constant ({t[counted][0]:g}): there is nothing to learn a function from.")
+    of_function = (t - offset)[counted]
+    (mean,), (sd,) = _units(of_function[:, None], w[counted])
+    variance = float(sd) ** 2
+    far = np.abs(of_function - mean)
+    if likelihood.log_concave and np.max(far) > OUTLYING * sd * math.sqrt(t.size):
+        row = int(np.flatnonzero(counted)[np.argmax(far)])
+        warn(
+            f"y is {t[row]:g} in row {row}, {np.max(far) / sd:.0e} standard deviations of the others from them. If it "
+            "is a slip, or stands for a missing value, drop it; bgp.StudentT(1.0) allows outliers."
+        )
     if variance < SMALLEST:
         raise ValueError("y varies so little that its square is no number. Measure in another unit.")
-    return variance, variance + mean**2
+    level = float(np.average(of_function, weights=w[counted])) if mean == 0.0 else float(mean)
+    return variance, variance + level**2

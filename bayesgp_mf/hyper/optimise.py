@@ -81,6 +81,7 @@ have no noise to be in, and a solution takes longer than all others."""
 FLAT = 1e-5
 """In nats; a slope below this in every log parameter is none."""
 ENOUGH = "the last iteration gained less than {:.0e} nats"
+NO_HIGHER = "the line search found no higher point where the gradient has one"
 SAME = 0.1
 """In nats: leave-one-out log densities that differ by less are of the same predictions."""
 BEYOND = 0.1
@@ -358,7 +359,7 @@ def uphill(
         trace=np.array(trace),
         n_evaluations=len(known),
         n_failures=sum(answer is None for answer in known.values()),
-        message=ENOUGH.format(least()) if stopped else str(found.message),
+        message=ENOUGH.format(least()) if stopped else NO_HIGHER if "ABNORMAL" in found.message else str(found.message),
         success=stopped or bool(found.success),
         seen=[(np.frombuffer(x), *answer) for x, answer in known.items() if answer is not None],
     )

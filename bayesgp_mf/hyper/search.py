@@ -239,7 +239,8 @@ class Scan(Strategy):
     def check(self, target: Target) -> None:
         """Raise a ValueError if targets are not labels, or the grid is none of this model."""
         if target.likelihood.is_real:
-            raise ValueError("hyper='scan' counts wrong labels, and these targets are real numbers; use hyper='loo'.")
+            name = target.likelihood.display_name
+            raise ValueError(f"hyper='scan' counts wrong labels, and {name} has none; use hyper='loo'.")
         self._axes(target)
 
     def choose(self, target: Target, rng: np.random.Generator, advance: Advance) -> HyperResult:

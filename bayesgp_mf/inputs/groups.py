@@ -77,7 +77,7 @@ def as_new_inputs(X_new: ArrayLike, X: Array, features: Sequence[str] | None, ke
     check_same_features(features, X_new)
     codes: dict[int, Array] = {}
     for j, known in levels_of(kernel).items():
-        if j >= _width(X_new):  # is said below
+        if j >= _width(X_new) or not np.size(X_new):  # is said below
             continue
         texts = _texts("X_new", X_new, j)
         if texts is not None:

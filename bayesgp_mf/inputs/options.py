@@ -24,6 +24,10 @@ FORMER = {
     "multi_class": "Several classes are one model, likelihood=MultinomialProbit() or Softmax(); one class against the "
     "rest is sklearn.multiclass.OneVsRestClassifier(GPClassifier())",
     **dict.fromkeys(("client", "processes", "refine"), "It goes with a table in parts: sharded.fit(X, y, kernel, ...)"),
+    "trials": "Trials are of the likelihood: likelihoods.Binomial(trials)",
+    "sample_weight": "Weights of cases are weights=...",
+    "seed": "It is random_seed=...",
+    "random_state": "It is random_seed=...",
     "exposure": "An exposure is given by its logarithm: offset=np.log(exposure)",
 }
 """Arguments that there were before, or are elsewhere, and what is in their place."""
@@ -111,7 +115,7 @@ def as_names(argument: str, given: Any) -> frozenset[str]:
     expected = f"{argument} must be a collection of parameter names, got {given!r}: write {argument}="
     if isinstance(given, str):
         raise ValueError(f"{expected}{{{given!r}}}.")
-    names = list(given) if isinstance(given, Iterable) and getattr(given, "ndim", 1) else None
+    names = list(given) if isinstance(given, Iterable) and getattr(given, "ndim", 1) > 0 else None
     if names is None or not all(isinstance(name, str) for name in names):
         raise ValueError(f"{expected}{{'lengthscale'}}, or leave it out.")
     return frozenset(names)

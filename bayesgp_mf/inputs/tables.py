@@ -116,10 +116,9 @@ def check_same_features(
     names = None if features is None else feature_names(name, X_new)
     if features is not None and names is not None and names != list(features):
         wanted = list(features)
-        raise ValueError(
-            f"{name} has columns {names}, but {trained} {wanted}. Pass these columns, such as "
-            f"{name}[{wanted}] of pandas."
-        )
+        lacking = [column for column in wanted if column not in names]
+        advice = f"It has no {lacking}." if lacking else f"Pass these columns, such as {name}[{wanted}] of pandas."
+        raise ValueError(f"{name} has columns {names}, but {trained} {wanted}. {advice}")
 
 
 def check_same_cases(X: Any, y: Any, inputs: str = "X", name: str = "y") -> None:
@@ -272,9 +271,9 @@ def _refuse_column(name: str, entries: NDArray[Any], columns: list[str] | None) 
         entry = first_without_number(entries[:, j])
         if entry is not None:
             raise ValueError(
-                f"{name} must hold numbers, but column {column!r} has entries such as {entry!r}. Let fit take them as "
-                f"groups, kernels.Categorical(columns={column!r}), encode them as numbers, such as 0 and 1 for each of "
-                "its values, or drop it."
+                f"{name} must hold numbers, but column {column!r} has entries such as {entry!r}. In fit they may be "
+                f"groups, kernels.Categorical(columns={column!r}). Else encode them as numbers, such as 0 and 1 for "
+                "each of its values, or drop it."
             )
 
 

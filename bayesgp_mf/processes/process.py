@@ -791,5 +791,5 @@ def check_new_cases(likelihood: Likelihood, given: Mapping[str, Array]) -> None:
     """Raise a ValueError if the fit has not what is given, or has what is not given and must be."""
     for name in given:
         if name not in likelihood.new_case_facts:
-            raise ValueError(f"{name} of new cases goes with a fit that has it, and {_ADVICE[name]}.")
+            raise ValueError(f"{name} of new cases: {_ADVICE[name]}.")
     likelihood.of_new_cases(**given)  # which raises if something is missing

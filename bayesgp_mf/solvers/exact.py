@@ -263,7 +263,8 @@ def _noise_of(likelihood: Likelihood) -> LatentNoise:
     noise = likelihood.latent_noise
     if noise is None:
         raise errors.UndefinedQuantityError(
-            f"method 'exact' handles Gaussian and Probit likelihoods, got {likelihood.display_name}."
+            f"method 'exact' handles Gaussian and Probit likelihoods without offsets or weights, got "
+            f"{likelihood.display_name}."
         )
     return noise
 

@@ -367,6 +367,11 @@ class Stream:
         )
         self._learner.likelihood_of(rows_of(np.zeros(len(X)), *given))  # which raises if it has no such things
         warn_of_offset(given[0], self.likelihood)
+        if given[0] is None and self.n_seen and self._state.has_offset:
+            raise ValueError(
+                "offset is missing: cases of this stream had offsets before. Give offset=..., a number for each row of "
+                "X, such as np.log(exposure); zeros for an exposure of 1."
+            )
         t, classes = arguments.as_targets(y, X.shape[0], self.likelihood, self._classes)
         rows = rows_of(t, *given)
         former = self._features, self._classes, self._state, self._learner
@@ -446,7 +451,8 @@ class Stream:
             If the targets are real.
         """
         if self.likelihood.is_real:
-            raise UndefinedQuantityError("real targets have no class; use latent(X_new).")
+            name = self.likelihood.display_name
+            raise UndefinedQuantityError(f"a stream has probabilities of labels, not of {name}; use latent(X_new).")
         mean, variance = self._query(X_new, values_of(self.likelihood).gaussian)
         given = as_offset(arguments.as_list(offset), arguments.as_rows(X_new), len(mean), "X_new")
         if given is None and self._state.has_offset:

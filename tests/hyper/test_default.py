@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -264,3 +266,40 @@ def test_warped_columns_have_names_in_a_sum_and_ends_far_out():
         assert np.all(np.isfinite(slope))
     with pytest.raises(ValueError, match="power must be"):
         Warped(Gaussian(1.0), 0, 5.1)
+
+
+def test_offsets_of_measurements_are_subtracted():
+    y = 100.0 * np.sin(X[:, 0])
+    one = bgp.hyper.default_model(X, y, bgp.likelihoods.Gaussian(1.0))
+    other = bgp.hyper.default_model(X, y + 1000.0, bgp.likelihoods.Gaussian(1.0), offset=1000.0)
+    for name, value in one.kernel.params.items():
+        np.testing.assert_allclose(other.kernel.params[name], value, rtol=1e-9)
+
+
+@pytest.mark.parametrize("slip", [1e4, 1e6, -9999.0])
+def test_a_target_far_from_all_others_is_named_and_moves_no_prior(slip):
+    y = np.sin(X[:, 0])
+    plain = bgp.hyper.default_model(X, y, bgp.likelihoods.Gaussian(1.0)).kernel.params["bias_variance"]
+    y[3] = slip
+    with pytest.warns(UserWarning, match=r"y is .* in row 3, .*StudentT"):
+        found = bgp.hyper.default_model(X, y, bgp.likelihoods.Gaussian(1.0))
+    assert found.kernel.params["bias_variance"] == pytest.approx(plain, rel=1.0)
+    bgp.hyper.default_model(X, y, bgp.StudentT(1.0))
+
+
+def test_targets_that_are_constant_are_said_to_be():
+    with pytest.warns(UserWarning, match=r"y is constant \(3\)"):
+        bgp.hyper.default_model(X, np.full(len(X), 3.0), bgp.likelihoods.Gaussian(1.0))
+
+
+@pytest.mark.parametrize(("level", "spread"), [(1.7e18, 1e3), (1e9, 1e-6)])
+def test_columns_that_differ_by_little_more_than_rounding_have_a_model(level, spread):
+    model = bgp.hyper.default_model(level + spread * X, X[:, 0] > 0)
+    assert all(np.all(np.isfinite(value)) for value in model.kernel.params.values())
+
+
+@pytest.mark.filterwarnings("ignore::bayesgp_mf.errors.ConvergenceWarning")
+def test_weights_above_one_are_said_to_leave_no_noise():
+    y = np.sin(X[:, 0])
+    with pytest.warns(bgp.BoundWarning, match="weights above one in the mean"), suppress(bgp.ConvergenceError):
+        bgp.fit(X, y, None, bgp.likelihoods.Gaussian(1.0), weights=np.full(len(X), 2.0), draws=1, chains=1)

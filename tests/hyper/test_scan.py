@@ -89,7 +89,7 @@ def test_points_without_a_solution_are_left_out_and_counted():
 
 def test_real_targets_are_refused():
     at = Target(TOY.X, LABELS, bgp.likelihoods.Gaussian(0.1), KERNEL, METHODS["exact"])
-    with pytest.raises(ValueError, match="counts wrong labels, and these targets are real numbers; use hyper='loo'"):
+    with pytest.raises(ValueError, match=r"counts wrong labels, and Gaussian has none; use hyper='loo'"):
         choose(Scan(), at)
 
 

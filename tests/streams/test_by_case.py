@@ -79,3 +79,11 @@ def test_what_is_missing_or_malformed_is_said():
     with pytest.raises(ValueError, match="weights must be >= 0"):
         stream.update(X, Y, weights=-WEIGHTS)
     assert stream.n_seen == 24
+
+
+def test_offsets_that_are_forgotten_are_missed():
+    stream = Stream(KERNEL, Poisson()).update(X, COUNTS, offset=OFFSET, progress=False)
+    before = stream.latent(X)
+    with pytest.raises(ValueError, match="offset is missing: cases of this stream had offsets before"):
+        stream.update(X, COUNTS, progress=False)
+    np.testing.assert_array_equal(stream.latent(X), before)

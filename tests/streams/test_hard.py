@@ -115,7 +115,7 @@ def test_rows_that_overflow_are_refused_and_nothing_is_lost():
     product = Stream(kernels.Linear() * kernels.Linear() * kernels.Gaussian(), classes=(0, 1)).update(
         [[1.0], [2.0]], [1, 0]
     )
-    with pytest.raises(bgp.NotPositiveDefiniteError, match="overflows"):
+    with pytest.raises(ValueError, match="prior variance there overflows"):
         product.latent([[1e78]])
 
 
