@@ -266,13 +266,14 @@ def _of_targets(t: Array | None, likelihood: Likelihood, offset: Array | float, 
         rate = math.log(max(float(np.average(t, weights=w)), 0.0) + 0.5) - exposed
         return OF_COUNTS, 1.0 + rate**2
     counted = w > 0
-    if np.count_nonzero(counted) > 1 and np.ptp(t[counted]) == 0.0:
+    constant = np.ptp(t[counted]) == 0.0
+    if constant and np.count_nonzero(counted) > 1:
         warn(f"y is constant ({t[counted][0]:g}): there is nothing to learn a function from.")
     of_function = (t - offset)[counted]
     (mean,), (sd,) = _units(of_function[:, None], w[counted])
     variance = float(sd) ** 2
     far = np.abs(of_function - mean)
-    if likelihood.log_concave and np.max(far) > OUTLYING * sd * math.sqrt(t.size):
+    if likelihood.log_concave and not constant and np.max(far) > OUTLYING * sd * math.sqrt(t.size):
         row = int(np.flatnonzero(counted)[np.argmax(far)])
         warn(
             f"y is {t[row]:g} in row {row}, {np.max(far) / sd:.0e} standard deviations of the others from them. If it "
