@@ -94,8 +94,11 @@ def newton_step(
         return None
     latent = mean + variance * alpha
     _, d1, d2 = derivs
+    left = 1.0 + variance * d2  # the share of the cavity variance that the target leaves
+    if not (left > 0).all():  # which rounding may take
+        return None
     d3, d4 = higher_derivatives(problem.likelihood, problem.t, mean, variance + extra_noise, derivs, rough=True)
-    gamma, g = 1.0 + precision * variance, 1.0 / (1.0 + variance * d2)
+    gamma, g = 1.0 + precision * variance, 1.0 / left
     covariance_times, squared_times, is_whole = covariance
     by_variance = 0.5 * d4 + d1 * d3
     off = mean + variance * d1 - latent  # zero at the solution
