@@ -203,7 +203,7 @@ def plan(
     if len(values) < len(done):
         warn(f"{len(done) - len(values)} of {len(done)} data sets had no solution, and are left out.")
     if not values:
-        raise ConvergenceError("none of the data sets had a solution.", Status.MAX_ITERATIONS)
+        raise ConvergenceError(f"none of the data sets had a solution. {task.why_none()}", Status.MAX_ITERATIONS)
     return _plan(np.array(values), task.sizes, np.unique(counts), now, known, level)
 
 
@@ -231,6 +231,14 @@ class _Task:
             warnings.simplefilter("ignore")  # of single fits, of which there are hundreds
             return self._scores(replica)
         return None
+
+    def why_none(self) -> str:
+        """Return why the first replica has no solution."""
+        try:
+            self._scores(0)
+        except NO_SOLUTION as reason:
+            return f"The first: {reason}"
+        return ""
 
     def _scores(self, replica: int) -> list[list[float]]:
         rng = np.random.default_rng([self.entropy, replica])

@@ -6,7 +6,9 @@ import numpy as np
 import pytest
 
 import bayesgp_mf as bgp
+from bayesgp_mf.errors import Status
 from bayesgp_mf.likelihoods import Gaussian
+from bayesgp_mf.methods import METHODS
 from validation.studies.perceptron import replica_error
 
 RNG = np.random.default_rng(2)
@@ -207,3 +209,24 @@ def test_targets_without_a_mean_have_no_error():
     idata = bgp.fit(X, X[:, 0], KERNEL, bgp.StudentT(0.3, 1.0), draws=10, random_seed=1)
     with pytest.raises(bgp.UndefinedQuantityError, match="no mean"):
         bgp.plan(idata, 5, **OPTIONS)
+
+
+class OfFewCases:
+    """TAP that has no solution for more cases than there were."""
+
+    name, gram_gradient, leave_one_out = "of few cases", METHODS["tap"].gram_gradient, METHODS["tap"].leave_one_out
+    traits = METHODS["tap"].traits
+
+    def solve(self, problem, control=bgp.Control(), start=None):
+        if problem.n > len(X):
+            raise bgp.ConvergenceError("there are too many.", Status.NO_VALID_STEP)
+        return METHODS["tap"].solve(problem, control, start)
+
+
+def test_why_no_data_set_has_a_solution_is_said():
+    few = OfFewCases()
+    idata = bgp.fit(X, Y, KERNEL, method=few, draws=2, chains=1, random_seed=1)
+    with pytest.raises(
+        bgp.ConvergenceError, match="none of the data sets had a solution. The first: there are too many"
+    ):
+        bgp.plan(idata, [5], method=few, **OPTIONS)
