@@ -226,7 +226,6 @@ class OfFewCases:
 def test_why_no_data_set_has_a_solution_is_said():
     few = OfFewCases()
     idata = bgp.fit(X, Y, KERNEL, method=few, draws=2, chains=1, random_seed=1)
-    with pytest.raises(
-        bgp.ConvergenceError, match="none of the data sets had a solution. The first: there are too many"
-    ):
+    message = r"none of the data sets had a solution\. The first: there are too many"
+    with pytest.warns(UserWarning, match="8 of 8 data sets"), pytest.raises(bgp.ConvergenceError, match=message):
         bgp.plan(idata, [5], method=few, **OPTIONS)
