@@ -380,7 +380,9 @@ class _Averages:
             # moments of x would be a difference quotient over less than what the density needs to change
             inside = narrow[self.nodes.case]
             some = _Averages(self.tilted, self.mode, self.peak, _Nodes(*(part[inside] for part in self.nodes)))
-            _, first, second = slopes(*some.targets_and_latent())
+            heavy = some.nodes.weight > 0  # where the weight is nothing a slope may be infinite
+            _, *found = slopes(*some.targets_and_latent())
+            first, second = (np.where(heavy, part, 0.0) for part in found)
             with np.errstate(invalid="ignore"):  # of those that are not narrow there are no nodes
                 slope, bent = some(first), some(second)
                 bend = bent + some((first - some.at_nodes(slope)) ** 2)

@@ -375,6 +375,8 @@ class _Equations:
         if not positive.all() and not (positive | (matrix.diagonal() == 0)).all():
             raise NotPositiveDefiniteError("a cavity variance is not positive: the sites contradict each other")
         mean = latent - variance * alpha  # 2000, eqs. 19 and 26
+        if not np.isfinite(mean).all():
+            raise NotPositiveDefiniteError("a latent value overflows: the sites are far from a solution")
         # latent noise in the likelihood is variance of the value that it sees (2000, appendix A)
         derivs = problem.likelihood.log_partition(problem.t, mean, variance + extra_noise)
         return SitePosterior(alpha, correction, Cavity(mean, variance), derivs)

@@ -20,7 +20,7 @@ NO_THRESHOLDS: dict[str, str] = {
         "arguments.LARGEST_COUNT inputs.tables.LARGEST_WHOLE likelihoods.base.LARGEST_WEIGHT "
         "likelihoods.below.LARGEST likelihoods.by_case.LARGEST_POWER likelihoods.counts._POISSON_LARGEST "
         "likelihoods.counts._LARGE likelihoods.logit.LARGEST_TRIALS "
-        "processes.corrected.FARTHEST "
+        "kernels.stationary.FARTHEST processes.corrected.FARTHEST "
         "solvers.driver.SMALLEST_DAMPING solvers.svm.MOST_STEPS streams.arguments.LARGEST_INPUT"
     ),
     "Steps and tries of a loop, which ends by its tolerance first.": (

@@ -164,7 +164,7 @@ def answers(cell: Mapping[str, str], stream: Stream, X: pd.DataFrame) -> dict[st
     offset = column(cell["frame"], np.linspace(-0.2, 0.2, len(X))) if cell["offset"] != "none" else None
     if stream.likelihood.is_real:
         message = error_of(lambda: stream.predict_proba(new, offset=offset))
-        assert re.search("real targets have no class", message), message
+        assert re.search("a stream has probabilities of labels", message), message
         return {"mean": mean, "variance": variance}
     return {"mean": mean, "variance": variance, "p": stream.predict_proba(new, offset=offset)}
 
