@@ -81,7 +81,7 @@ class Quadrature(Likelihood):
     d1 = (<f> - m)/v and d2 = (Var(f) - v)/v^2, computed in f's standardised form and about its own mean. Relative to
     the likelihood's own scale their rounding errors are of the order of 1e-15 / sqrt(v) and 1e-15 / v. For v
     below ``step**2``, where that would be too much, they are instead d1 = <l'> and d2 = <l''> + Var(l') with the
-    derivatives of l = log p(t|f) from central differences.
+    derivatives of l = log p(t|f) from central differences, unless -<l''> v is above one.
 
     Central differences use seven points, h = ``step`` apart. Their errors are h^6 l^(7) / 140 and
     h^6 l^(8) / 560 from truncation, and about 3e-16 abs(l)/h and 1e-15 abs(l)/h^2 from rounding: at the default
