@@ -15,6 +15,7 @@ POWERS = (
 TAP = {"check_sample_weight_equivalence_on_dense_data": POWERS}
 
 
+@pytest.mark.filterwarnings("ignore:weights above one in the mean")  # which a check gives to a regressor
 @pytest.mark.parametrize(
     ("estimator", "excused"),
     [
