@@ -81,8 +81,8 @@ HYPER: dict[str, Any] = {
     "scan": hyper.Scan(),
     "integrate": hyper.Integrate(starts=1, points=3),
     "surrogate": hyper.Surrogate(nodes=30, training=6),
-    "hmc": hyper.HybridMonteCarlo(iterations=4, leapfrog_steps=2),
-    "nuts": Nuts(draws=3, tune=3, chains=1),
+    "hmc": hyper.HybridMonteCarlo(iterations=2, leapfrog_steps=1),
+    "nuts": Nuts(draws=2, tune=2, chains=1),
 }
 AVERAGES = {"integrate", "surrogate", "hmc", "nuts"}
 
