@@ -34,6 +34,7 @@ _MAX_HALVINGS = 50  # a panel is at rounding size by then
 _MAX_ACTIVE = 256  # panels of one case still changing: beyond this it is rounding noise in the function, not shape
 _DROP = 50.0  # nats below the mode at which the integrand ends
 _DISTANCES = 2.0 ** np.arange(-42, 7)  # from the mode, in standard deviations of the Gaussian
+_AGREE = 1e-10  # of moments in standard deviations of the Gaussian
 _LOST = 1e-8  # of a mean: below this a standard deviation has hardly a digit that rounding of latent values leaves
 _BLOCK = 2048  # cases integrated together, so that memory stays bounded
 
@@ -370,7 +371,8 @@ class _Averages:
     def partition(self, slopes: _Slopes, narrow: NDArray[np.bool_]) -> tuple[Array, Array, Array]:
         """Return log Z and its derivatives in mean, ``(k,)`` each, for scale > 0.
 
-        Of cases that are ``narrow (k,)`` the slopes are averaged, unless the target says more than the Gaussian does.
+        Of cases that are ``narrow (k,)`` the slopes are averaged, unless the target says more than the Gaussian does,
+        or moments do not agree.
         """
         scale = self.tilted.scale
         value = self.peak + np.log(self.mass) - 0.5 * np.log(2.0 * np.pi)
@@ -386,7 +388,9 @@ class _Averages:
             with np.errstate(invalid="ignore"):  # of those that are not narrow there are no nodes
                 slope, bent = some(first), some(second)
                 bend = bent + some((first - some.at_nodes(slope)) ** 2)
-                narrow = narrow & (np.abs(bent) * scale**2 <= 1.0)
+                # of a density that changes between nodes the slopes miss what moments know to nearly all their digits
+                agree = np.maximum(np.abs(slope - d1) * scale, np.abs(bend - d2) * scale**2) <= _AGREE
+                narrow = narrow & agree & (np.abs(bent) * scale**2 <= 1.0)
             d1, d2 = np.where(narrow, slope, d1), np.where(narrow, bend, d2)
         return value, d1, d2
 

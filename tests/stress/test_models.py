@@ -63,6 +63,12 @@ def test_some_are_right_or_refused():
     assert sum(verdict.outcome == "right" for verdict in verdicts) > 5
 
 
+@pytest.mark.parametrize(("seed", "number"), [(1, 65), (1, 106), (1739947, 913), (1739947, 991)])
+def test_a_likelihood_far_narrower_than_the_gaussian_is_averaged_by_moments(seed, number):
+    """Slopes of it, averaged at nodes that follow its integral, were wrong by a nat."""
+    assert examine(draw_model(seed, number)).outcome == "right"
+
+
 def test_the_cavity_of_a_case_that_says_next_to_nothing_is_right():
     """It was a difference from the inverse of its precision, of which no digit was left; and it was 2 % off where it
     hangs on the last digits of its prior variance, which none knows."""
