@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 from bayesgp_mf.errors import NO_SOLUTION, ConvergenceError, LowRankError, Status
 from bayesgp_mf.hyper.scores import Score, Scored
 from bayesgp_mf.hyper.target import Model, Target
-from bayesgp_mf.inference.problem import Problem, classes_of
+from bayesgp_mf.inference.assembly import curvature_of
+from bayesgp_mf.inference.problem import Problem
 from bayesgp_mf.inference.solution import Solution
 from bayesgp_mf.inference.solver import LooGradient, traits_of
 from bayesgp_mf.matrices.blas import one_thread_if_small
@@ -146,11 +147,8 @@ class Objective:
 
     def says_nothing(self, log_free: Array) -> bool:
         """Return whether the prior variances are so small that no target can move a latent value within them."""
-        target = self.target
-        classes = (classes_of(target.likelihood, target.t),) if target.likelihood.has_classes else ()
-        model = target.model_at(log_free)
-        curvature = model.likelihood.log_prob(target.t, np.zeros((*target.t.shape, *classes))).d2
-        information = float(np.max(model.kernel.diag(target.X))) * float(np.max(np.abs(curvature), initial=0.0))
+        target, model = self.target, self.target.model_at(log_free)
+        information = float(np.max(model.kernel.diag(target.X))) * curvature_of(model.likelihood, target.t)
         return 0.0 < information < NOTHING  # a step knows no scale
 
     def at_nodes(

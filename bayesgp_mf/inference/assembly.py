@@ -97,7 +97,7 @@ def expected_rank(
     if control.gram == "dense" or _needs_dense(kernel, X, t, likelihood, solver):
         return n
     some = np.random.default_rng(0).choice(n, min(PART, n), replace=False)
-    tolerance = 2.0 * ACCURACY / _curvature(likelihood, t) * some.size / n
+    tolerance = 2.0 * ACCURACY / curvature_of(likelihood, t) * some.size / n
     gram = pivoted_cholesky(kernel_entries(kernel, X[some]), kernel.diag(X[some]), tolerance, some.size)
     rank = n if gram is None else int(GROWN * gram.rank)
     return rank if rank <= min(n // LARGEST["auto"], largest_rank(n)) else n
@@ -188,7 +188,7 @@ def kernel_entries(kernel: Kernel, X: Array) -> Entries:
 def _low_rank(
     kernel: Kernel, X: Array, t: Array, likelihood: Likelihood, most: int, first: NDArray[np.intp] | None
 ) -> LowRankGram | None:
-    tolerance = 2.0 * ACCURACY / _curvature(likelihood, t)
+    tolerance = 2.0 * ACCURACY / curvature_of(likelihood, t)
     most = min(most, largest_rank(X.shape[0]))
     return pivoted_cholesky(kernel_entries(kernel, X), kernel.diag(X), tolerance, most, first)
 
@@ -199,7 +199,7 @@ def _needs_dense(kernel: Kernel, X: Array, t: Array, likelihood: Likelihood, sol
         return "each class has a kernel of its own"
     if LowRankGram.form not in traits_of(solver).matrices:
         return f"method {solver.name!r} needs the dense Gram matrix"
-    curvature = _curvature(likelihood, t)
+    curvature = curvature_of(likelihood, t)
     if not (np.isfinite(curvature) and curvature > 0):
         return (
             f"{likelihood.display_name} is a step without latent noise, which asks for every digit of the Gram "
@@ -251,7 +251,7 @@ def diagonal_of_cross(kernel: Kernel, X: Array) -> Array:
     return np.concatenate([np.diagonal(kernel.cross(part, part), axis1=-2, axis2=-1) for part in parts], axis=-1)
 
 
-def _curvature(likelihood: Likelihood, t: Array) -> float:
+def curvature_of(likelihood: Likelihood, t: Array) -> float:
     """Return the largest curvature of log p(t|f) in f at zero: of the order of the strongest site precision."""
     classes = (classes_of(likelihood, t),) if likelihood.has_classes else ()
     return float(np.max(np.abs(likelihood.log_prob(t, np.zeros((*t.shape, *classes))).d2), initial=0.0))

@@ -361,17 +361,10 @@ class Stream:
         columns = self._state.X.shape[1]
         if self.n_seen and X.shape[1] != columns:
             raise ValueError(f"X must have {columns} columns, as at the first update, got {X.shape[1]}.")
-        given = (
-            as_offset(arguments.as_list(offset), table, len(X)),
-            as_weights(arguments.as_list(weights), table, len(X)),
-        )
+        counted = as_weights(arguments.as_list(weights), table, len(X))
+        given = self._offset_of(offset, table, len(X), "X"), counted
         self._learner.likelihood_of(rows_of(np.zeros(len(X)), *given))  # which raises if it has no such things
         warn_of_offset(given[0], self.likelihood)
-        if given[0] is None and self.n_seen and self._state.has_offset:
-            raise ValueError(
-                "offset is missing: cases of this stream had offsets before. Give offset=..., a number for each row of "
-                "X, such as np.log(exposure); zeros for an exposure of 1."
-            )
         t, classes = arguments.as_targets(y, X.shape[0], self.likelihood, self._classes)
         rows = rows_of(t, *given)
         former = self._features, self._classes, self._state, self._learner
@@ -454,15 +447,20 @@ class Stream:
             name = self.likelihood.display_name
             raise UndefinedQuantityError(f"a stream has probabilities of labels, not of {name}; use latent(X_new).")
         mean, variance = self._query(X_new, values_of(self.likelihood).gaussian)
-        given = as_offset(arguments.as_list(offset), arguments.as_rows(X_new), len(mean), "X_new")
-        if given is None and self._state.has_offset:
-            raise ValueError(
-                "offset is missing: cases of this stream had offsets. Give one for each row of X_new, "
-                "predict_proba(X_new, offset=...); zeros for an exposure of 1."
-            )
+        given = self._offset_of(offset, arguments.as_rows(X_new), len(mean), "X_new")
         if given is not None and not self._state.has_offset:
             raise ValueError("offset of new cases goes with a stream whose cases had offsets. Leave it out.")
         return self.likelihood.predict_proba(mean if given is None else mean + given, variance)
+
+    def _offset_of(self, offset: Any, table: Any, n: int, rows: str) -> Array | None:
+        """Return offsets ``(n,)`` of further cases; a ValueError if those before had some, and these have none."""
+        given = as_offset(arguments.as_list(offset), table, n, rows)
+        if given is None and self._state.has_offset:
+            raise ValueError(
+                "offset is missing: cases of this stream had offsets before. Give offset=..., a number for each row of "
+                f"{rows}, such as np.log(exposure); zeros for an exposure of 1."
+            )
+        return given
 
     @_alone
     @naming_absent(FORMER)
