@@ -137,7 +137,7 @@ class Run:
 
 def usual_solutions(parameters: int, starts: int) -> int:
     """Return how many solutions `maximise` takes as a rule."""
-    return starts * (8 + 2 * parameters)
+    return starts * (14 + 2 * parameters)
 
 
 def maximise(

@@ -12,7 +12,7 @@ import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -32,6 +32,7 @@ from bayesgp_mf.arguments import check_integers
 from bayesgp_mf.container.groups import get_group
 from bayesgp_mf.errors import ConvergenceWarning, LowRankError
 from bayesgp_mf.hyper import EvidenceScore, HyperResult, Objective, Strategy, Target
+from bayesgp_mf.hyper.forecast import FEWEST_SEEN
 from bayesgp_mf.hyper.optimise import no_solution
 from bayesgp_mf.hyper.scores import KNOWN
 from bayesgp_mf.hyper.strategy import Advance
@@ -246,7 +247,7 @@ def _model(target: Any, density: LogTarget, start: Array) -> pm.Model:
 
 SAMPLERS: tuple[SamplerName, ...] = get_args(SamplerName)
 """PyMC's samplers that can call back to Python; the others compile the density for JAX."""
-USUAL_STEPS = 7
+USUAL_STEPS = 6
 """Leapfrog steps of a trajectory, to guess how long chains take."""
 WORTH_SECONDS = 20.0
 """Chains that take less than this, all together, are done sooner without processes."""
@@ -271,7 +272,7 @@ class Nuts(Strategy):
     cores : int, optional
         Chains that run at the same time: those of PyMC in their own processes with one BLAS thread each, those of
         nutpie as threads. By default there are as many as processors, but only one if all chains together would take
-        PyMC less than 20 seconds, judged by one solution at the start. The draws do not depend on it.
+        PyMC less than 20 seconds, judged by a solution at the start. The draws do not depend on it.
     method : str or Solver, optional
         The method whose evidence counts, if not that of the fit.
 
@@ -354,8 +355,14 @@ class Nuts(Strategy):
         start = inside(target)
         if objective.value(start) is None:
             raise no_solution(objective, "the starting point")
+        for _ in range(FEWEST_SEEN):  # by these the forecast knows what a solution takes
+            began = time.perf_counter()
+            objective(start)
+        at_once = self._at_once(target, time.perf_counter() - began)
+        target = replace(target, forecast=None)  # chains compile first, and may run in other processes
+        objective = Objective(target, EvidenceScore(), from_prior=True)
         sampling = Sampling(target, start, self.draws, self.tune, float(self.target_accept), self.nuts_sampler)
-        found = run_chains(sampling, self.chains, self._at_once(objective, start), rng, advance)
+        found = run_chains(sampling, self.chains, at_once, rng, advance)
         draws = found.draws.reshape(-1, start.size)
         lp = _log_target(objective, draws, advance)
         stats: dict[str, Any] = {"diverging": found.diverging.ravel(), "n_steps": found.n_steps.ravel()}
@@ -370,15 +377,12 @@ class Nuts(Strategy):
             target, draws, lp, chains=self.chains, sampled=True, stats=stats, record=record, priors=target.priors
         )
 
-    def _at_once(self, objective: Objective, start: Array) -> int:
-        """Return how many chains to run at the same time."""
+    def _at_once(self, target: Target, seconds: float) -> int:
+        """Return how many chains to run at the same time, where a solution takes so many ``seconds``."""
         if self.cores is not None:
             return min(self.cores, self.chains)
-        if self.nuts_sampler == "pymc":  # a process takes seconds to import PyMC
-            began = time.perf_counter()
-            objective(start)
-            if self.solutions(objective.target) * (time.perf_counter() - began) < WORTH_SECONDS:
-                return 1
+        if self.nuts_sampler == "pymc" and self.solutions(target) * seconds < WORTH_SECONDS:
+            return 1  # a process takes seconds to import PyMC
         return min(self.chains, int(cpu_count()))
 
 
