@@ -77,12 +77,14 @@ def tune(
     first = np.unique(part_of, return_index=True)[1]
     models = [result.models[k] for k in first]
     target = replace(target, settings=len(models))
-    at = target, solver, control, result.solution if solver is target.solver else None
+    known = result.solutions if result.solutions and solver is target.solver else (None,) * len(result.models)
+    starts = [known[k] for k in first]
+    at = target, solver, control, strategy.averages
     parts: list[Part] = []
     with (
         progress_bar("solving at each of them", total=len(models), enabled=progress) as advance,
         closing(strategy.workers()) as pool,
-        closing(pool.map(_solved, models, at)) as solved,
+        closing(pool.map(_solved, zip(models, starts, strict=True), at)) as solved,
     ):
         for model, (problem, solution) in zip(models, solved, strict=True):
             if not parts and inducing is None:
@@ -139,19 +141,25 @@ def _spread(result: HyperResult, chains: int, draws: int, rng: np.random.Generat
     return np.minimum(chosen, last).reshape(chains, draws)
 
 
-def _solved(at: tuple[Target, Solver, Control, Solution | None], model: Model) -> tuple[Problem, Solution]:
+def _solved(
+    at: tuple[Target, Solver, Control, bool], chosen: tuple[Model, Solution | None]
+) -> tuple[Problem, Solution]:
     """Return problem and solution at a model that was chosen, which know nothing of those at others.
 
-    It is solved from the prior, or from where a search was, or as it came there. What a search has solved is solved
-    once more from its own solution, the last of ``at``, which are the same for all.
+    One of many takes a step from what was found there. A single one is solved from the prior, as a fit at these
+    hyperparameters is, or from what was found. What leads nowhere goes as a search came there. ``at`` is the same for
+    all.
     """
-    shared, solver, control, found = at
+    (shared, solver, control, is_one_of_many), (model, found) = at, chosen
     target = shared.apart()
     problem = target.problem_at(model, solver)
+    if is_one_of_many and found is not None:
+        with suppress(*NO_VALUE):
+            return problem, solver.solve(problem, control, found)
     try:
         return problem, solver.solve(problem, control)
     except (ConvergenceError, NotPositiveDefiniteError) as reason:
-        if found is not None:
+        if not is_one_of_many and found is not None:
             with suppress(*NO_VALUE):
                 return problem, solver.solve(problem, control, found)
         begin, end = target.start, target.free_logarithms(model)

@@ -166,7 +166,8 @@ class Integrate(Strategy):
             "hyper_n_nodes_failed": ((), np.array(n_failed)),
             "hyper_n_nodes_outside": ((), np.array(int(np.sum(~inside)))),
         }
-        return HyperResult.average(target, nodes[kept], values[kept], weights, record=record)
+        solutions = tuple(objective.solution_at(node) for node in nodes[kept])
+        return HyperResult.average(target, nodes[kept], values[kept], weights, record=record, solutions=solutions)
 
     def _nodes(self, p: int) -> int:
         return self.points**p if p <= FEW_PARAMETERS else central_composite_size(p)

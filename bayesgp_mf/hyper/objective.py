@@ -88,11 +88,12 @@ class Objective:
         self.n_failures = 0
         self.last_failure: Exception | None = None
         self._highest: tuple[float, Array, Solution] | None = None
+        self._at_nodes: dict[bytes, Solution | None] = {}  # to start from
 
     def solution_at(self, log_free: Array) -> Solution | None:
-        """Return the solution that was found at a point, if no point was higher than that; else None."""
+        """Return the solution that was found at a node, or at a point if none was higher than that; else None."""
         if self._highest is None or not np.array_equal(self._highest[1], log_free):
-            return None
+            return self._at_nodes.get(log_free.tobytes())
         return self._highest[2]
 
     def forget(self) -> None:
@@ -120,6 +121,11 @@ class Objective:
         with self._counted():
             return self._solve(log_free).value
         return None
+
+    def value_and_start(self, log_free: Array) -> tuple[float, Solution | None] | None:
+        """Return the value with what to solve from once more, or None where there is no solution."""
+        value = self.value(log_free)
+        return None if value is None or self._last is None else (value, self._last.as_start())
 
     def separates(self, log_free: Array) -> bool:
         """Return whether the posterior mean has every training case on the side of its own label; not of real ones."""
@@ -157,8 +163,10 @@ class Objective:
         """Return the values ``(k,)`` at nodes ``(k, p)``, -inf where there is no solution, telling of each."""
         values = np.empty(len(nodes))
         with closing(self._each(nodes, workers, slopes=False)) as found:
-            for k, value in enumerate(found):
-                values[k] = -np.inf if value is None else value
+            for k, answer in enumerate(found):
+                values[k] = -np.inf
+                if answer is not None:
+                    values[k], self._at_nodes[nodes[k].tobytes()] = answer
                 advance(f"{noun} {k + 1} of {len(nodes)}")
         return values
 
@@ -168,7 +176,7 @@ class Objective:
             return list(found)
 
     def _each(self, points: Array, workers: Backend, *, slopes: bool) -> Generator[Any, None, None]:
-        """Yield the value at each point, or what a call returns; all from the last solution before them, none other.
+        """Yield the value and a start at each point, or what a call returns; all from the last solution before them.
 
         So it does not matter who computes them, nor in which order.
         """
@@ -274,11 +282,11 @@ class Objective:
 
 
 def _answer(here: tuple[Objective, bool], log_free: Array) -> tuple[Any, Exception | None]:
-    """Return the value at a point, or what a call returns, or why there is none; no other point is known here."""
+    """Return the value and a start at a point, or what a call returns, or why there is none; no other is known here."""
     objective, slopes = copy(here[0]), here[1]
     objective.target = objective.target.apart()
     try:
-        answer = objective(log_free) if slopes else objective.value(log_free)
+        answer = objective(log_free) if slopes else objective.value_and_start(log_free)
     except TOO_LARGE as reason:  # whether others had a solution is known where all answers come
         return None, reason
     return answer, objective.last_failure if answer is None else None

@@ -177,7 +177,7 @@ def _in_rounds(
     record: Record = {**result.record, "hyper_round_end": (("round", "hyper"), np.array(ends))}
     if np.all(np.isfinite(scores)):  # a strategy that counts errors has none
         record["hyper_round_score"] = (("round",), np.array(scores))
-    return replace(result, record=record, log_evidence=None, solution=None)  # which were those of a part of the cases
+    return replace(result, record=record, log_evidence=None, solutions=())  # which were those of a part of the cases
 
 
 def _some(target: Target, cases: int, rng: np.random.Generator) -> NDArray[np.intp] | slice:

@@ -58,7 +58,7 @@ class _Search(Strategy):
             stats={"lp": np.array([best.value])},
             record=record,
             log_evidence=best.value - target.log_prior(best.end)[0] if is_evidence else None,
-            solution=objective.solution_at(best.end),
+            solutions=(objective.solution_at(best.end),),
         )
 
 

@@ -50,8 +50,8 @@ class HyperResult:
         How it went: for each name its dimensions and values. The dimension ``hyper`` is that of ``Target.names``.
     log_evidence : float, optional
         Of the one model, as a search for the highest saw it last: `fit` warns if it finds another.
-    solution : Solution, optional
-        At the one model, as the search found it: where another start leads nowhere, this one does not.
+    solutions : tuple of Solution or None
+        At each model, as it was found from the prior, where that is known. None at all if nothing is known.
     node_evidence : (k,) array, optional
         Of an average, the log evidence by which each model was weighed or drawn, in nats, without its log prior. It
         need not be that of the posterior: it may be corrected, or of another method. That of the
@@ -68,7 +68,7 @@ class HyperResult:
     stats: dict[str, Array] = field(default_factory=dict)
     record: Record = field(default_factory=dict)
     log_evidence: float | None = None
-    solution: Solution | None = None
+    solutions: tuple[Solution | None, ...] = ()
     node_evidence: Array | None = None
     priors: Mapping[str, Prior] | None = None
 
@@ -110,6 +110,8 @@ class HyperResult:
                 )
         if self.node_evidence is not None and self.node_evidence.shape != (k,):
             raise ValueError(f"node_evidence must be None or have shape ({k},), got {self.node_evidence.shape}.")
+        if len(self.solutions) not in (0, k):
+            raise ValueError(f"solutions must be none at all or one for each of {k} models, got {len(self.solutions)}.")
         for name, values in self.stats.items():
             if values.shape != (k,):
                 raise ValueError(f"stats[{name!r}] must have shape ({k},), got {values.shape}.")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numbers
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -305,10 +305,28 @@ class Solution:
             raise ValueError(f"this needs a solution with sites, but this one was made by method {self.method!r}.")
         return sites
 
+    def as_start(self) -> Solution | None:
+        """Return what it takes to solve from here once more, without factors; None if that is not known by sites."""
+        sites = self.correction.sites
+        return None if sites is None else replace(self, correction=_Precisions(sites.site_precision))
+
     @property
     def has_variance(self) -> bool:
         """Whether this is a distribution, with variances and an evidence, rather than a single function."""
         return self.evidence.kind != "none"
+
+
+class _Precisions(Sites):
+    """Sites of which nothing is known but their precisions ``(n,)``: of a solution to start from."""
+
+    @property
+    def log_det(self) -> float:
+        """An error, as is whatever else follows from the Gram matrix."""
+        raise NotImplementedError("this solution is one to start from.")
+
+    def posterior(self, shift: Array) -> tuple[Array, Array]:
+        """Raise the same error."""
+        raise NotImplementedError("this solution is one to start from.")
 
 
 def check_control(control: object) -> None:

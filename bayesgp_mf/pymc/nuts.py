@@ -209,7 +209,9 @@ def _watched(counts: Path, advance: Advance) -> Iterator[None]:
     done = threading.Event()
 
     def look() -> None:
-        while not done.wait(LOOK_SECONDS):
+        ended = False
+        while not ended:  # and once more at the end
+            ended = done.wait(LOOK_SECONDS)
             each = np.fromfile(counts, dtype=np.int64)
             advance(f"{each.sum()} solutions by {each.size} chains")
 
@@ -374,7 +376,15 @@ class Nuts(Strategy):
         }
         _warn(found)
         return HyperResult.average(
-            target, draws, lp, chains=self.chains, sampled=True, stats=stats, record=record, priors=target.priors
+            target,
+            draws,
+            lp,
+            chains=self.chains,
+            sampled=True,
+            stats=stats,
+            record=record,
+            priors=target.priors,
+            solutions=tuple(objective.solution_at(draw) for draw in draws),
         )
 
     def _at_once(self, target: Target, seconds: float) -> int:

@@ -313,7 +313,14 @@ class Surrogate(Strategy):
             "hyper_n_nodes_failed": ((), np.array(np.sum(~kept))),
         }
         return HyperResult.average(
-            target, nodes[kept], values[kept], weights, sampled=True, record=record, priors=target.priors
+            target,
+            nodes[kept],
+            values[kept],
+            weights,
+            sampled=True,
+            record=record,
+            priors=target.priors,
+            solutions=tuple(objective.solution_at(node) for node in nodes[kept]),
         )
 
     def _training(self, p: int) -> int:
