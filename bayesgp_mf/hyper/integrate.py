@@ -119,9 +119,9 @@ class Integrate(Strategy):
             raise ValueError(f"reach must be a number > 1, got {self.reach!r}.")
 
     def solutions(self, target: Target) -> int:
-        """Return how many solutions it will take, about: the search, the curvature, the nodes, their posteriors."""
+        """Return how many solutions it will take, about: the search, the curvature, the nodes."""
         p = target.start.size
-        return usual_solutions(p, self.starts) + 2 * p + 2 * self._nodes(p)
+        return usual_solutions(p, self.starts) + 2 * p + self._nodes(p)
 
     def choose(self, target: Target, rng: np.random.Generator, advance: Advance) -> HyperResult:
         """Find the mode, and weigh the nodes around it; those without a solution are dropped and counted.
