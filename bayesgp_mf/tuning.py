@@ -78,13 +78,15 @@ def tune(
     models = [result.models[k] for k in first]
     target = replace(target, settings=len(models))
     known = result.solutions if result.solutions and solver is target.solver else (None,) * len(result.models)
-    starts = [known[k] for k in first]
+    starts = [known[k] for k in first[::-1]]
+    del known
+    result = replace(result, solutions=())  # each is let go once it was started from
     at = target, solver, control, strategy.averages
     parts: list[Part] = []
     with (
         progress_bar("solving at each of them", total=len(models), enabled=progress) as advance,
         closing(strategy.workers()) as pool,
-        closing(pool.map(_solved, zip(models, starts, strict=True), at)) as solved,
+        closing(pool.map(_solved, ((model, starts.pop()) for model in models), at)) as solved,
     ):
         for model, (problem, solution) in zip(models, solved, strict=True):
             if not parts and inducing is None:

@@ -88,7 +88,7 @@ class Objective:
         self.n_failures = 0
         self.last_failure: Exception | None = None
         self._highest: tuple[float, Array, Solution] | None = None
-        self._at_nodes: dict[bytes, Solution | None] = {}  # to start from
+        self._at_nodes: dict[bytes, Solution] = {}  # to start from
 
     def solution_at(self, log_free: Array) -> Solution | None:
         """Return the solution that was found at a node, or at a point if none was higher than that; else None."""
@@ -122,7 +122,7 @@ class Objective:
             return self._solve(log_free).value
         return None
 
-    def value_and_start(self, log_free: Array) -> tuple[float, Solution | None] | None:
+    def value_and_start(self, log_free: Array) -> tuple[float, Solution] | None:
         """Return the value with what to solve from once more, or None where there is no solution."""
         value = self.value(log_free)
         return None if value is None or self._last is None else (value, self._last.as_start())

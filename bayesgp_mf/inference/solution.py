@@ -305,10 +305,10 @@ class Solution:
             raise ValueError(f"this needs a solution with sites, but this one was made by method {self.method!r}.")
         return sites
 
-    def as_start(self) -> Solution | None:
-        """Return what it takes to solve from here once more, without factors; None if that is not known by sites."""
+    def as_start(self) -> Solution:
+        """Return what it takes to solve from here once more: without a Gram matrix and factors, if it has sites."""
         sites = self.correction.sites
-        return None if sites is None else replace(self, correction=_Precisions(sites.site_precision))
+        return self if sites is None else replace(self, correction=_Precisions(sites.site_precision))
 
     @property
     def has_variance(self) -> bool:
