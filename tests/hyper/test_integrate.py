@@ -179,3 +179,29 @@ def test_draws_are_weighed_against_the_evidence_that_weighed_their_node(options)
     found = (stats["log_p"] - stats["log_q"]).values
     np.testing.assert_allclose(found, np.array(off)[stats["node"].values], atol=1e-5)
     assert np.all(np.abs(found) < 0.005) == strategy.corrected
+
+
+PLACES = np.linspace(-2.0, 2.0, 40)[:, None]
+LABELS = np.sin(2.0 * PLACES[:, 0]) + 0.4 * np.cos(17.0 * np.arange(40.0))
+OF_EACH_KIND = {
+    "labels": (LABELS > 0, bgp.Probit()),
+    "labels that may be flipped": (LABELS > 0, bgp.Probit(0.5, 0.05)),
+    "outliers": (LABELS, bgp.StudentT(0.3, 4.0)),
+    "classes": (np.digitize(LABELS, [-0.5, 0.5]), bgp.Softmax()),
+}
+
+
+@pytest.mark.parametrize("kind", OF_EACH_KIND)
+def test_the_posterior_at_a_node_is_that_of_a_fit_there_a_step_from_what_was_found(kind):
+    """Whether there may be several solutions or not: what was found took the same way from the prior."""
+    y, likelihood = OF_EACH_KIND[kind]
+    options = {"draws": 4, "chains": 1, "random_seed": 0, "progress": False}
+    fixed = {"labels that may be flipped": ["flip"], "outliers": ["scale"]}.get(kind, [])
+    priors = dict.fromkeys(["lengthscale", "variance"], LogNormal(0.2, 0.5))
+    kernel, average = bgp.kernels.Matern32(1.0, 1.5), Integrate(points=3)
+    idata = bgp.fit(PLACES, y, kernel, likelihood, hyper=average, fixed=fixed, priors=priors, **options)
+    for part in bgp.posterior(idata).parts[::3]:
+        alone = bgp.posterior(bgp.fit(PLACES, y, part.kernel, part.problem.likelihood, **options)).solution
+        assert part.solution.info.n_iterations <= 2 < alone.info.n_iterations
+        np.testing.assert_allclose(part.solution.alpha, alone.alpha, atol=1e-6)
+        np.testing.assert_allclose(part.solution.evidence.value, alone.evidence.value, atol=1e-8)
