@@ -49,14 +49,14 @@ def moments_on_a_grid(target):
     return mean, float(np.sqrt(weights @ (grid - mean) ** 2))
 
 
-@pytest.mark.parametrize(("cores", "seconds", "is_said"), [(1, 0.0, True), (2, 0.0, True), (1, 1e6, False)])
-def test_long_chains_are_said_to_be_long_before_they_run(data, monkeypatch, cores, seconds, is_said):
-    """Wherever they run, and once: not again when the draws are looked at."""
+@pytest.mark.parametrize(("seconds", "is_said"), [(0.0, True), (1e6, False)])
+def test_long_chains_are_said_to_be_long_before_they_run(data, monkeypatch, seconds, is_said):
+    """And once: not again when the draws are looked at."""
     monkeypatch.setattr("bayesgp_mf.hyper.forecast.SAID", {})
     monkeypatch.setattr("bayesgp_mf.hyper.forecast.LONG_SECONDS", seconds)
     with warnings.catch_warnings(record=True) as found:
         warnings.simplefilter("always")
-        fit(data, Nuts(draws=4, tune=4, chains=2, cores=cores))
+        fit(data, Nuts(draws=4, tune=4, chains=2, cores=1))
     said = [str(each.message) for each in found if "will take about" in str(each.message)]
     assert len(said) == is_said
     assert all("some 96 solutions" in each for each in said)
