@@ -166,7 +166,7 @@ class Integrate(Strategy):
             "hyper_n_nodes_failed": ((), np.array(n_failed)),
             "hyper_n_nodes_outside": ((), np.array(int(np.sum(~inside)))),
         }
-        solutions = tuple(objective.solution_at(node) for node in nodes[kept])
+        solutions = objective.solutions_at(nodes[kept])
         return HyperResult.average(target, nodes[kept], values[kept], weights, record=record, solutions=solutions)
 
     def _nodes(self, p: int) -> int:

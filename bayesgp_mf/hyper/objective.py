@@ -96,6 +96,10 @@ class Objective:
             return self._at_nodes.get(log_free.tobytes())
         return self._highest[2]
 
+    def solutions_at(self, points: Array) -> tuple[Solution | None, ...]:
+        """Return `solution_at` each of points ``(k, p)``, as an average over them keeps it."""
+        return tuple(self.solution_at(point) for point in points)
+
     def forget(self) -> None:
         """Start the next solution from the prior instead of from the last one."""
         self._last = None
@@ -124,8 +128,10 @@ class Objective:
 
     def value_and_start(self, log_free: Array) -> tuple[float, Solution] | None:
         """Return the value with what to solve from once more, or None where there is no solution."""
-        value = self.value(log_free)
-        return None if value is None or self._last is None else (value, self._last.as_start())
+        with self._counted():
+            solved = self._solve(log_free)
+            return solved.value, solved.solution.as_start()
+        return None
 
     def separates(self, log_free: Array) -> bool:
         """Return whether the posterior mean has every training case on the side of its own label; not of real ones."""

@@ -357,7 +357,7 @@ class Nuts(Strategy):
         start = inside(target)
         if objective.value(start) is None:
             raise no_solution(objective, "the starting point")
-        for _ in range(FEWEST_SEEN):  # by these the forecast knows what a solution takes
+        for _ in range(FEWEST_SEEN - 1):  # by these and the first the forecast knows what a solution takes
             began = time.perf_counter()
             objective(start)
         at_once = self._at_once(target, time.perf_counter() - began)
@@ -384,7 +384,7 @@ class Nuts(Strategy):
             stats=stats,
             record=record,
             priors=target.priors,
-            solutions=tuple(objective.solution_at(draw) for draw in draws),
+            solutions=objective.solutions_at(draws),
         )
 
     def _at_once(self, target: Target, seconds: float) -> int:

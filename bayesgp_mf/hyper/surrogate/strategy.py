@@ -320,7 +320,7 @@ class Surrogate(Strategy):
             sampled=True,
             record=record,
             priors=target.priors,
-            solutions=tuple(objective.solution_at(node) for node in nodes[kept]),
+            solutions=objective.solutions_at(nodes[kept]),
         )
 
     def _training(self, p: int) -> int:
