@@ -7,6 +7,7 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from tempfile import mkdtemp
 from typing import Any
 
 import arviz
@@ -207,11 +208,16 @@ def predictions_and_loo_are_proper(cell: Cell, data: Data, idata: Any, rng: Any,
     assert np.isfinite(float(estimate["se"]))
 
 
+def pointwise(estimate: Any) -> Any:
+    """Return the log densities ``(n,)`` of an estimate of either ArviZ."""
+    return (estimate.loo_i if hasattr(estimate, "loo_i") else estimate.elpd_i).values
+
+
 def what_is_saved_is_loaded(cell: Cell, data: Data, idata: Any, rng: Any, folder: Path) -> None:
     """A container predicts the same once it was a file."""
     if cell["saved"] == "no":
         return
-    path = str(folder / "fit.nc")
+    path = str(Path(mkdtemp(dir=folder)) / "fit.nc")  # ArviZ 1 keeps those open that it has read
     new = new_cases(cell, np.random.default_rng(3))
     before = predicted(cell, idata, new)
     idata.to_netcdf(path)

@@ -38,9 +38,9 @@ def of_fit(cell):
         found["correction"] = parts[0].solution.evidence.correction
         found["remaining"] = parts[0].solution.evidence.remaining
     if "loo_omitted" not in idata["fit"].attrs:
-        found["loo"] = bgp.loo(idata)["loo_i"].values
+        found["loo"] = laws.pointwise(bgp.loo(idata))
         if corrected:
-            found["corrected loo"] = bgp.loo(idata, corrected=True)["loo_i"].values
+            found["corrected loo"] = laws.pointwise(bgp.loo(idata, corrected=True))
     return found
 
 
