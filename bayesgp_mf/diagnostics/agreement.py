@@ -97,6 +97,9 @@ class Agreement:
     probability : Compared or None
         Predicted probability of class 1, ``(m,)``, or of ordered levels or several classes, ``(m, K)``, if both have
         predictions of it.
+    new_mean, new_sd : Compared or None
+        Of f at each new case, ``(m,)`` in latent units, where predictions of both have no probabilities: of counts and
+        measurements.
     log_evidence : Compared or None
         ``(1,)`` in nats, if both have one.
     leave_one_out : Compared or None
@@ -118,6 +121,8 @@ class Agreement:
     obs_id: NDArray[Any] | None = None
     leave_one_out: Compared | None = None
     left_out: NDArray[np.intp] = field(default_factory=lambda: np.empty(0, dtype=np.intp))
+    new_mean: Compared | None = None
+    new_sd: Compared | None = None
 
     @property
     def verdict(self) -> str:
@@ -153,6 +158,8 @@ class Agreement:
             "sd": (self.sd, cases),
             "quantile_value": (self.quantiles, ("quantile", *cases)),
             "probability": (self.probability, predicted),
+            "new_mean": (self.new_mean, ("predicted_id",)),
+            "new_sd": (self.new_sd, ("predicted_id",)),
             "log_evidence": (self.log_evidence, ()),
             "leave_one_out": (self.leave_one_out, ("left_out_id",)),
         }
@@ -177,6 +184,10 @@ class Agreement:
         yield _Gap("Wasserstein distance", np.ravel(self.w1 / unit), np.ravel(self.w1_error / unit), DISTANCE, " sd")
         if self.probability is not None:
             yield gap("probability", self.probability, PROBABILITY, "")
+        if self.new_mean is not None and self.new_sd is not None:
+            of_new = self.new_sd.second
+            yield gap("mean of new cases", self.new_mean, SHIFT, " sd", of_new)
+            yield gap("sd of new cases", self.new_sd, STRETCH, " (relative)", of_new)
         if self.log_evidence is not None:
             yield gap("log evidence", self.log_evidence, NATS, " nats")
         if self.leave_one_out is not None and self.left_out.size:
@@ -247,7 +258,8 @@ def agreement(first: Container, second: Container) -> Agreement:
     targets = [group["y"].values for group in (group_or_empty(each, "observed_data") for each in both) if "y" in group]
     if len(targets) == 2 and not np.array_equal(targets[0], targets[1]):
         raise ValueError("first and second have different targets y: they are not fits of the same data.")
-    moments = [_moments(idata, f) for idata, f in zip(both, draws, strict=True)]
+    moments = [_moments(idata, f, group_or_empty(idata, "fit")) for idata, f in zip(both, draws, strict=True)]
+    new = [_of_new(idata) for idata in both]
     quantiles = np.array([[importance.quantile_and_error(f, p) for p in LEVELS] for f in draws])  # (2, levels, 2, n)
     w1, w1_error = _wasserstein(*draws)
     left_out, leave_one_out = _leave_one_out(both)
@@ -266,6 +278,8 @@ def agreement(first: Container, second: Container) -> Agreement:
         obs_id=labels[0] if labels else None,
         leave_one_out=leave_one_out,
         left_out=left_out,
+        new_mean=_compared(each and each[:2] for each in new),
+        new_sd=_compared(each and each[2:] for each in new),
     )
     if not all(np.all(np.isfinite(variable.values)) for variable in found.to_dataset().data_vars.values()):
         raise ValueError("a number or its Monte-Carlo error is not finite: one of the containers is damaged.")
@@ -302,16 +316,16 @@ def _draws(name: str, idata: Container) -> xr.DataArray:
     return xr.DataArray(f.values.reshape(*f.shape[:2], -1), dims=(*SAMPLE_DIMS, "obs_id"))
 
 
-def _moments(idata: Container, f: xr.DataArray) -> tuple[Array, Array, Array, Array]:
+def _moments(idata: Container, f: xr.DataArray, known: xr.Dataset) -> tuple[Array, Array, Array, Array]:
     """Return mean and sd of each case with their errors: none where the draws are from Gaussians that are known.
 
     Over kernels that are random themselves even the mean of what is known has an error, which the draws have too.
     """
     fit = group_or_empty(idata, "fit")
-    gaussian = "latent_sd" in fit and fit.attrs.get("marginals", "gaussian") == "gaussian"
+    gaussian = "latent_sd" in known and fit.attrs.get("marginals", "gaussian") == "gaussian"
     if gaussian and not has_random_kernels(fit):
         none = np.zeros(f.sizes["obs_id"])
-        return fit["latent_mean"].values.ravel(), none, fit["latent_sd"].values.ravel(), none
+        return known["latent_mean"].values.ravel(), none, known["latent_sd"].values.ravel(), none
     mean, error, _ = importance.mean_and_error(f)
     return mean, error, *importance.sd_and_error(f)
 
@@ -342,6 +356,17 @@ def _probability(idata: Container) -> tuple[Array, Array] | None:
         mean, error, _ = importance.mean_and_error(p)
         return mean, error
     return p.values, predictions["p_mcse"].values if "p_mcse" in predictions else np.zeros(p.shape)
+
+
+def _of_new(idata: Container) -> tuple[Array, Array, Array, Array] | None:
+    """Return what `_moments` does of new cases, where predictions have no probabilities."""
+    predictions = group_or_empty(idata, "predictions")
+    if "f" in predictions and "p" not in predictions:
+        return _moments(idata, predictions["f"], predictions)
+    if "latent_sd" not in predictions or "p" in predictions or has_random_kernels(group_or_empty(idata, "fit")):
+        return None
+    none = np.zeros(predictions.sizes["obs_id"])
+    return predictions["latent_mean"].values, none, predictions["latent_sd"].values, none
 
 
 def _log_evidence(idata: Container) -> tuple[Array, Array] | None:

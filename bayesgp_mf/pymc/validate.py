@@ -14,9 +14,9 @@ from numpy.typing import ArrayLike
 
 from bayesgp_mf.arguments import check_flags, check_integers
 from bayesgp_mf.container.checks import checksum
-from bayesgp_mf.container.groups import Container, copied, get_group, group_names, group_or_empty, make_container
+from bayesgp_mf.container.groups import Container, copied, get_group, group_names, make_container
 from bayesgp_mf.container.layout import SAMPLE_DIMS, common_attrs
-from bayesgp_mf.container.read import fit_group, from_container
+from bayesgp_mf.container.read import fit_group, from_container, has_random_kernels
 from bayesgp_mf.container.stored import describe_priors
 from bayesgp_mf.diagnostics.agreement import Agreement, agreement
 from bayesgp_mf.diagnostics.orthant import log_orthant_probability
@@ -75,8 +75,8 @@ def validate(
     idata : InferenceData or DataTree
         What `fit` or `predict` returned, or the same loaded from a file. It is not changed.
     X_new : (m, d) array_like, optional
-        New inputs, whose probabilities of labels, levels or classes are compared; of counts and measurements nothing is
-        compared there. Without them those of the predictions in ``idata``, if any: new cases with offsets or trials are
+        New inputs, whose probabilities of labels, levels or classes are compared; of counts and measurements the latent
+        values there. Without them those of the predictions in ``idata``, if any: new cases with offsets or trials are
         for `predict`.
     draws, tune, chains : int
         Draws of each chain that are kept, those before them, and chains.
@@ -142,6 +142,10 @@ def validate(
     process, fit = from_container(idata, **given), fit_group(idata)
     if X_new is not None:
         idata = predict(copied(idata), X_new, draws=False, **given)
+        if has_random_kernels(fit) and "p" not in get_group(
+            idata, "predictions"
+        ):  # draws show its errors
+            idata = predict(idata, X_new, random_seed=len(model.X), **given)
     joint = _joint(fit, process, model)
     check_draws(int(draws) * int(chains), joint.shift.size, "training", FEWER_DRAWS)
     sampler: StepSampling | Sampling = StepSampling(joint, int(draws), int(tune))
@@ -158,8 +162,6 @@ def validate(
     r_hat, effective = _convergence(get_group(reference, "posterior"))
     diverging = float(get_group(reference, "sample_stats")["diverging"].mean())
     note = "Hyperparameters were sampled too." if joint.p else "Hyperparameters are those of the fit."
-    if X_new is not None and "predictions" not in group_names(reference):
-        note += " New cases are not compared: their targets have no probabilities."
     return Validation(reference, agreement(idata, reference), r_hat, effective, diverging, note)
 
 
@@ -172,8 +174,8 @@ class Validation:
     reference : InferenceData or DataTree
         The samples: the groups ``posterior`` (f, and hyperparameters if they were sampled), ``posterior_predictive``,
         ``log_likelihood``, ``sample_stats``, ``observed_data``, ``constant_data``; ``predictions`` with the probability
-        p of new cases, averaged over their latent values given those of the others; ``fit`` with the log evidence at
-        fixed hyperparameters.
+        p of new cases, averaged over their latent values given those of the others, or with their latent values f where
+        there is no p; ``fit`` with the log evidence at fixed hyperparameters.
     agreement : Agreement
         Of the fit and the reference.
     r_hat : float
@@ -183,7 +185,7 @@ class Validation:
     diverging : float
         The share of trajectories that diverged.
     note : str
-        What became of the hyperparameters, and of new cases that are not compared.
+        What became of the hyperparameters.
     """
 
     reference: Container = field(repr=False)
@@ -295,7 +297,7 @@ def _reference(
 ) -> Container:
     """Return the container of what was drawn."""
     x, diverging, n_steps = (np.array(each) for each in zip(*chains, strict=True))
-    new = get_group(idata, "predictions_constant_data") if "p" in group_or_empty(idata, "predictions") else None
+    new = get_group(idata, "predictions_constant_data") if "predictions" in group_names(idata) else None
     rows, weights = list[dict[str, Any]](), None
     for at in x.reshape(-1, x.shape[2]):
         point, u, f = joint.at(at)
@@ -304,7 +306,7 @@ def _reference(
         rows[-1] |= point.model.params if joint.p else {}
         if new is not None:
             weights = joint.new(point, new["X"].values) if joint.p or weights is None else weights
-            rows[-1]["p"] = _probability(likelihood, new, u, *weights)
+            rows[-1] |= _at_new(likelihood, new, u, *weights, rng)
     drawn = {name: np.array([row[name] for row in rows]) for name in rows[0]}
     drawn = {name: values.reshape(*x.shape[:2], *values.shape[1:]) for name, values in drawn.items()}
     layout = replace(model.layout, sizes=x.shape[:2])
@@ -329,17 +331,24 @@ def _reference(
         groups["fit"] = xr.Dataset({"log_evidence": value, "log_evidence_se": error})
     if new is not None:
         at_new = replace(layout, n=new.sizes["obs_id"], labels=new["obs_id"].values)
-        groups["predictions"] = xr.Dataset({"p": at_new.variable("p", drawn["p"], SAMPLE_DIMS)})
+        name, key = ("p", "p") if "p" in drawn else ("f", "f_new")
+        groups["predictions"] = xr.Dataset({name: at_new.variable(name, drawn[key], SAMPLE_DIMS)})
         groups["predictions_constant_data"] = new
     return make_container({name: group.assign_attrs(common_attrs()) for name, group in groups.items()})
 
 
-def _probability(likelihood: Likelihood, new: xr.Dataset, u: Array, weights: list[Array], variance: Array) -> Array:
-    """Return the probability of each label or level at new cases, averaged over the latent values there given u."""
+def _at_new(
+    likelihood: Likelihood, new: xr.Dataset, u: Array, weights: list[Array], variance: Array, rng: np.random.Generator
+) -> dict[str, Array]:
+    """Return for new cases the probability of each label or level, over latent values given u; else one such value."""
     of_new = likelihood.unshifted.of_new_cases(**{str(name): new[name].values for name in new.data_vars if name != "X"})
     ends = np.cumsum([each.shape[0] for each in weights])[:-1]
     mean = np.array([part @ each for part, each in zip(np.split(u, ends), weights, strict=True)])  # (C, m)
     if likelihood.has_classes:
-        return of_new.predict_proba(mean.T, variance.T[..., None] * np.eye(len(mean)))
+        return {"p": of_new.predict_proba(mean.T, variance.T[..., None] * np.eye(len(mean)))}
+    if likelihood.is_binary:
+        return {"p": of_new.predict_proba(mean[0], variance[0])}
     levels = of_new.level_probabilities(mean[0], variance[0])
-    return of_new.predict_proba(mean[0], variance[0]) if levels is None else levels
+    if levels is not None:
+        return {"p": levels}
+    return {"f_new": mean[0] + np.sqrt(variance[0]) * rng.standard_normal(variance.shape[1])}

@@ -392,6 +392,8 @@ def reference(about: Fitted, other: Container) -> Section:
         ("Standard deviations", found.sd, "sd", f"Posterior standard deviations {each}"),
         ("Quantiles", found.quantiles, "", ""),
         ("Probabilities", found.probability, "probability", "Predicted probabilities of both."),
+        ("Means of new cases", found.new_mean, "", ""),
+        ("Standard deviations of new cases", found.new_sd, "", ""),
         ("Leave-one-out densities, in nats", found.leave_one_out if found.left_out.size else None, "", ""),
     ]
     rows, drawn = [], []

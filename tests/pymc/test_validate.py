@@ -86,10 +86,29 @@ def test_each_limit_that_failed_is_named_with_what_to_do(exact):
     assert "Take two or more chains, and more draws or tune." in alone
 
 
-def test_new_cases_without_probabilities_are_said_not_to_be_compared(exact):
-    assert exact.agreement.probability is None
-    assert exact.note.endswith("New cases are not compared: their targets have no probabilities.")
-    assert "New cases" not in bgp.validate(gaussian(), **SHORT).note
+def test_latent_values_of_new_cases_are_compared_where_there_are_no_probabilities(exact):
+    """Under Gaussian noise nothing is approximated; a fit whose values are moved, or whose spread is, differs."""
+    found = exact.agreement
+    assert found.probability is None
+    assert found.verdict == "agree"
+    reference = exact.reference["predictions"]["f"]
+    assert reference.dims == ("chain", "draw", "obs_id")
+    np.testing.assert_array_less(np.abs(found.new_mean.difference), 5.0 * found.new_mean.error)
+    fitted = bgp.predict(gaussian(), NEW, draws=False)
+    for name, change in (("latent_mean", 0.5 * fitted["predictions"]["latent_sd"].values), ("latent_sd", 0.3)):
+        moved = bgp.predict(gaussian(), NEW, draws=False)
+        moved["predictions"][name] = fitted["predictions"][name] + change
+        told = bgp.diagnostics.agreement(moved, exact.reference)
+        assert told.verdict == "differ"
+        assert "of new cases" in str(told)
+
+
+def test_counts_with_offsets_have_latent_values_at_new_cases():
+    idata = bgp.fit(X, COUNTS, KERNEL, bgp.Poisson(), offset=F, method="laplace", random_seed=1)
+    idata = bgp.predict(idata, NEW, offset=np.full(len(NEW), 2.0), draws=False)
+    found = bgp.validate(idata, **OFTEN).agreement
+    assert np.all(np.abs(found.new_mean.difference) < 0.3 * found.new_sd.second)
+    np.testing.assert_allclose(found.new_sd.first, found.new_sd.second, rtol=0.15)
 
 
 CLASSES = np.array([0, 0, 1, 2, 0, 1, 2, 2, 1, 0])
