@@ -142,9 +142,7 @@ def validate(
     process, fit = from_container(idata, **given), fit_group(idata)
     if X_new is not None:
         idata = predict(copied(idata), X_new, draws=False, **given)
-        if has_random_kernels(fit) and "p" not in get_group(
-            idata, "predictions"
-        ):  # draws show its errors
+        if has_random_kernels(fit) and "p" not in get_group(idata, "predictions"):  # draws show its errors
             idata = predict(idata, X_new, random_seed=len(model.X), **given)
     joint = _joint(fit, process, model)
     check_draws(int(draws) * int(chains), joint.shift.size, "training", FEWER_DRAWS)

@@ -5,7 +5,8 @@ is right. How far it is right for predictions shows in leave-one-out, which is k
 model says of m further cases and :math:`\hat s` the leave-one-out value, :math:`\hat s\, \bar s_m / \bar s_0` is to
 be expected; of log densities of numbers, which have no zero of their own, :math:`\hat s + \bar s_m - \bar s_0`. How
 far a leave-one-out value is off is seen in data sets that are drawn, where it is known what it estimates: by more than
-its standard error, since its terms share their cases.
+its standard error, since its terms share their cases. What more cases bring is off too, since no model is quite right:
+its logarithm by a factor that is the same for all numbers of cases.
 """
 
 from __future__ import annotations
@@ -48,6 +49,8 @@ WIDE = 2.0 * float(ndtri(0.95))
 """Standard deviations of a normal distribution across its middle 90 %."""
 BYTES = 80
 """For each further case: its inputs, latent value and target, and their copies."""
+GAIN_OFF = 1.0
+"""Standard deviation of the log of what more cases bring over what a model says, chosen on four tables."""
 FEW_VALUES = 10
 """A column with no more different values than that keeps to them."""
 
@@ -332,18 +335,30 @@ def _leave_one_out(process: Process) -> tuple[Array, Array]:
     return each.mean(axis=1), each.std(axis=1) / np.sqrt(each.shape[1])
 
 
+def _log_normal(mean: float, sd: float, z: Array) -> Array:
+    """Return values of one sign with that mean and sd, by standard normal ones."""
+    spread = float(np.sqrt(np.log1p((sd / mean) ** 2)))
+    return np.asarray(mean * np.exp(spread * z - 0.5 * spread**2))
+
+
 def _plan(
     values: Array, sizes: Array, shown: Array, now: tuple[Array, Array], likelihood: Likelihood, level: float
 ) -> Plan:
-    """Return the plan from ``values (replicas, sizes + 2, 3)``, moved to leave-one-out with normal errors."""
+    """Return the plan from ``values (replicas, sizes + 2, 3)``, moved to leave-one-out and its errors."""
     value, error = now
     values, off, spread = values[:, :-2], values[:, -2, :2], values[:, -1, :2]
     seen = np.maximum(off.var(axis=0) - spread.mean(axis=0), 0.0)
-    drawn = value + np.maximum(error, np.sqrt(seen)) * np.random.default_rng(0).standard_normal((len(values), 2))
-    base, moved = values[:, 0, :2].mean(axis=0), values.copy()
+    rng, sd = np.random.default_rng(0), np.maximum(error, np.sqrt(seen))
+    drawn = rng.standard_normal((len(values), 3))
+    beyond = np.exp(GAIN_OFF * drawn[:, 2:] - 0.5 * GAIN_OFF**2) - 1.0  # on average nothing
+    mean, moved = values[:, :, :2].mean(axis=0), values.copy()
     for k, by_ratio in enumerate((likelihood.is_discrete, True)):
-        own, at = values[:, :, k], drawn[:, k, None]
-        moved[:, :, k] = own * (at / base[k]) if by_ratio and base[k] else own + at - base[k]
+        own, z, base = values[:, :, k], drawn[:, k, None], mean[0, k]
+        if by_ratio and base:
+            at = _log_normal(value[k], sd[k], z) if value[k] else np.sign(base) * sd[k] * np.abs(z)
+            moved[:, :, k] = own * (at / base) * (mean[:, k] / base) ** beyond
+        else:
+            moved[:, :, k] = own + value[k] + sd[k] * z - base + (mean[:, k] - base) * beyond
     if likelihood.is_binary:
         moved[:, :, 1] = np.minimum(moved[:, :, 1], 1.0)  # a share
     moved, values = (each[:, np.isin(sizes, shown)] for each in (moved, values))

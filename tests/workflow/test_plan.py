@@ -229,3 +229,26 @@ def test_why_no_data_set_has_a_solution_is_said():
     message = r"none of the data sets had a solution\. The first: there are too many"
     with pytest.warns(UserWarning, match="8 of 8 data sets"), pytest.raises(bgp.ConvergenceError, match=message):
         bgp.plan(idata, [5], method=few, **OPTIONS)
+
+
+def test_bands_end_where_log_probabilities_and_shares_do():
+    """Of classes that are far apart leave-one-out has hardly a loss, and may be off by more than that."""
+    apart = bgp.fit(X, X[:, 0] > 0, bgp.kernels.Gaussian(1.0, 25.0), draws=10, random_seed=1)
+    table = bgp.plan(apart, [0, 30, 100], **{**OPTIONS, "replicas": 40}).table
+    scores, errors = (table.xs(name, level="quantity") for name in ("log_score", "error"))
+    assert np.all(scores["upper"] <= 0.0)
+    assert np.all(errors["lower"] >= 0.0)
+    assert np.all(errors["upper"] <= 1.0)
+
+
+def test_what_more_cases_bring_is_not_certain(fitted):
+    """The band of many further cases is wider than the model has it, and on average as high."""
+    found = bgp.plan(fitted, [0, 200], **{**OPTIONS, "replicas": 300, "test": 20})
+    own = found.values[:, :, 0]
+    gain = np.log(own[:, 1].mean() / own[:, 0].mean())
+    table = found.table.xs("log_score", level="quantity")
+    wide = np.log(table["lower"] / table["upper"]).to_numpy()
+    of_model = np.log(np.divide(*np.quantile(own, [0.1, 0.9], axis=0)))
+    beyond = wide**2 - of_model**2  # of no further cases, leave-one-out
+    assert beyond[1] - beyond[0] > (3.0 * gain) ** 2
+    assert table.loc[200, "mean"] / table.loc[0, "mean"] == pytest.approx(np.exp(gain), rel=0.1)
