@@ -2,8 +2,9 @@ r"""What further cases would bring: data that have not been observed, drawn from
 
 On average over functions from the posterior, and over targets drawn from those, a model knows how well it will do if it
 is right. How far it is right for predictions shows in leave-one-out, which is known. With :math:`\bar s_m` what the
-model says of m further cases and :math:`\hat s` the leave-one-out value, :math:`\hat s\, \bar s_m / \bar s_0` is to
-be expected; of log densities of numbers, which have no zero of their own, :math:`\hat s + \bar s_m - \bar s_0`. How
+model says of m further cases, :math:`\hat s` the leave-one-out value, and :math:`\bar s` what the model says of that,
+over targets drawn from what the other cases say of each, :math:`\hat s\, \bar s_m / \bar s` is to be expected; of log
+densities of numbers, which have no zero of their own, :math:`\hat s + \bar s_m - \bar s`. How
 far a leave-one-out value is off is seen in data sets that are drawn, where it is known what it estimates: by more than
 its standard error, since its terms share their cases. What more cases bring is off too, since no model is quite right:
 its logarithm by a factor that is the same for all numbers of cases.
@@ -51,6 +52,8 @@ BYTES = 80
 """For each further case: its inputs, latent value and target, and their copies."""
 GAIN_OFF = 1.0
 """Standard deviation of the log of what more cases bring over what a model says, chosen on four tables."""
+TARGETS = 20_000
+"""Drawn, of all cases together, to know what the fit says of leave-one-out."""
 FEW_VALUES = 10
 """A column with no more different values than that keeps to them."""
 
@@ -197,7 +200,7 @@ def plan(
     of_pool = None if pool is None else _offsets(offset, offsets, len(pool))
     if pool is None and offset is not None:
         raise ValueError("offset is of the cases of X, and there is no X: cases around those of the fit have theirs.")
-    now = _leave_one_out(process)
+    now = *_leave_one_out(process), _expected(process, offsets, np.random.default_rng(log.entropy))
     all_sizes = np.unique([0, *counts.tolist()])  # of an unsigned type neither
     task = _Task(process, pool, all_sizes, int(test), strategy, chosen, offsets, of_pool, log.entropy)
     how = {"processes": int(processes), "client": client, "progress": progress}
@@ -266,7 +269,7 @@ class _Task:
             pairs = (part.X, X), (part.problem.t, t), (self.offset, offset)
             all_X, all_t, offsets = (np.concatenate([old, new[:size]]) for old, new in pairs)
             known = size == 0 and self.strategy is None  # then it is the fit as it is
-            fitted = part if known else self._fitted(part, all_X, all_t, offsets, rng)
+            fitted = self.process if known else self._fitted(part, all_X, all_t, offsets, rng)
             rows.append(scores(fitted).mean(axis=1).tolist())
         if not len(at):
             return [*rows, *np.zeros((2, 3)).tolist()]
@@ -332,7 +335,17 @@ def _leave_one_out(process: Process) -> tuple[Array, Array]:
     """Return log score and error of the cases, each by the others, with their standard errors, ``(2,)`` each."""
     problem, loo = process.problem, process.loo
     each = np.array([loo.log_density, _scores(problem.likelihood, problem.t, loo.mean, loo.variance)[1]])
-    return each.mean(axis=1), each.std(axis=1) / np.sqrt(each.shape[1])
+    return each.mean(axis=1), each.std(axis=1) / np.sqrt(problem.n)
+
+
+def _expected(process: Process, offset: Array, rng: np.random.Generator) -> Array:
+    """Return what a fit says of its leave-one-out values ``(2,)``: of targets drawn from what the others say."""
+    loo, likelihood = process.loo, process.problem.likelihood.of_one_case
+    times = -(-TARGETS // offset.size)
+    mean, variance = np.tile(loo.mean + offset, times), np.tile(loo.variance, times)
+    drawn = likelihood.sample(mean + np.sqrt(variance) * rng.standard_normal(mean.size), rng)
+    each: Array = np.mean(_scores(likelihood, np.asarray(drawn, dtype=np.float64), mean, variance), axis=1)
+    return each
 
 
 def _log_normal(mean: float, sd: float, z: Array) -> Array:
@@ -342,27 +355,30 @@ def _log_normal(mean: float, sd: float, z: Array) -> Array:
 
 
 def _plan(
-    values: Array, sizes: Array, shown: Array, now: tuple[Array, Array], likelihood: Likelihood, level: float
+    values: Array, sizes: Array, shown: Array, now: tuple[Array, Array, Array], likelihood: Likelihood, level: float
 ) -> Plan:
     """Return the plan from ``values (replicas, sizes + 2, 3)``, moved to leave-one-out and its errors."""
-    value, error = now
     values, off, spread = values[:, :-2], values[:, -2, :2], values[:, -1, :2]
     seen = np.maximum(off.var(axis=0) - spread.mean(axis=0), 0.0)
-    rng, sd = np.random.default_rng(0), np.maximum(error, np.sqrt(seen))
-    drawn = rng.standard_normal((len(values), 3))
-    beyond = np.exp(GAIN_OFF * drawn[:, 2:] - 0.5 * GAIN_OFF**2) - 1.0  # on average nothing
-    mean, moved = values[:, :, :2].mean(axis=0), values.copy()
+    rng, sd = np.random.default_rng(0), np.maximum(now[1], np.sqrt(seen))
+    z = rng.standard_normal((len(values), 3))
+    gain_off = np.exp(GAIN_OFF * z[:, 2:] - 0.5 * GAIN_OFF**2) - 1.0
+    mean, moved = values.mean(axis=0), values.copy()
     for k, by_ratio in enumerate((likelihood.is_discrete, True)):
-        own, z, base = values[:, :, k], drawn[:, k, None], mean[0, k]
+        of_model, value, base = mean[:, k].copy(), now[0][k], now[2][k]
         if by_ratio and base:
-            at = _log_normal(value[k], sd[k], z) if value[k] else np.sign(base) * sd[k] * np.abs(z)
-            moved[:, :, k] = own * (at / base) * (mean[:, k] / base) ** beyond
+            at = _log_normal(value, sd[k], z[:, k]) if value else np.sign(base) * sd[k] * np.abs(z[:, k])
+            gain = np.divide(of_model, of_model[0], out=np.ones_like(of_model), where=of_model * of_model[0] > 0)
+            moved[:, :, k] *= (at / base)[:, None] * gain**gain_off
+            mean[:, k] *= value / base
         else:
-            moved[:, :, k] = own + value[k] + sd[k] * z - base + (mean[:, k] - base) * beyond
-    if likelihood.is_binary:
-        moved[:, :, 1] = np.minimum(moved[:, :, 1], 1.0)  # a share
-    moved, values = (each[:, np.isin(sizes, shown)] for each in (moved, values))
-    ends = np.quantile(moved, [0.5 * (1.0 - level), 0.5 * (1.0 + level)], axis=0)
+            moved[:, :, k] += (value + sd[k] * z[:, k] - base)[:, None] + (of_model - of_model[0]) * gain_off
+            mean[:, k] += value - base
+    for each in (moved, mean):
+        each[..., 0] = np.minimum(each[..., 0], 0.0 if likelihood.is_discrete else np.inf)
+        each[..., 1] = np.clip(each[..., 1], 0.0, 1.0 if likelihood.is_binary else np.inf)
+    kept = np.isin(sizes, shown)
+    ends = np.quantile(moved[:, kept], [0.5 * (1.0 - level), 0.5 * (1.0 + level)], axis=0)
     index = pd.MultiIndex.from_product([shown.tolist(), QUANTITIES], names=["cases", "quantity"])
-    columns = {"mean": moved.mean(axis=0).ravel(), "lower": ends[0].ravel(), "upper": ends[1].ravel()}
-    return Plan(pd.DataFrame(columns, index=index), values, level)
+    columns = {"mean": mean[kept].ravel(), "lower": ends[0].ravel(), "upper": ends[1].ravel()}
+    return Plan(pd.DataFrame(columns, index=index), values[:, kept], level)

@@ -13,7 +13,8 @@ from validation.studies.perceptron import replica_error
 
 RNG = np.random.default_rng(2)
 X = RNG.uniform(-2.0, 2.0, (30, 1))
-Y = np.sin(3.0 * X[:, 0]) + 0.3 * RNG.normal(size=30) > 0
+F = np.sin(3.0 * X[:, 0])
+Y = F + 0.3 * RNG.normal(size=30) > 0
 KERNEL = bgp.kernels.Gaussian(0.7, 4.0)
 OPTIONS = {"replicas": 8, "test": 50, "random_seed": 1, "progress": False}
 
@@ -252,3 +253,32 @@ def test_what_more_cases_bring_is_not_certain(fitted):
     beyond = wide**2 - of_model**2  # of no further cases, leave-one-out
     assert beyond[1] - beyond[0] > (3.0 * gain) ** 2
     assert table.loc[200, "mean"] / table.loc[0, "mean"] == pytest.approx(np.exp(gain), rel=0.1)
+
+
+def test_cases_unlike_those_of_the_fit_have_scores_of_their_own(fitted):
+    """Far from the data nothing is known: a label is a coin. What leave-one-out says is a factor of that."""
+    found = bgp.plan(fitted, 0, **{**OPTIONS, "X": np.full((50, 1), 100.0)})
+    own = found.values[:, 0].mean(axis=0)
+    assert own[0] == pytest.approx(np.log(0.5), abs=0.01)
+    loo, expected = bgp.posterior(fitted).loo, []
+    for sign in (-1.0, 1.0):
+        p = bgp.Probit().predict_proba(sign * loo.mean, loo.variance)
+        expected.append(p * np.log(p))
+    ratio = fitted["fit"]["loo_i"].values.mean() / np.sum(expected, axis=0).mean()
+    assert found.table.loc[(0, "log_score"), "mean"] == pytest.approx(ratio * own[0], rel=0.02)
+
+
+def test_no_further_cases_under_an_average_are_the_average():
+    averaged, y = bgp.hyper.Integrate(starts=1, points=3), F + 0.3 * np.random.default_rng(3).normal(size=30)
+    options = {"fixed": ["noise_variance"], "draws": 10, "random_seed": 1}
+    idata = bgp.fit(X, y, KERNEL, Gaussian(0.1), hyper=averaged, **options)
+    pool = np.linspace(-2.0, 2.0, 50)[:, None]
+    sd = bgp.predict(idata, pool, draws=False)["predictions"]["latent_sd"].values
+    found = bgp.plan(idata, 0, X=pool, **OPTIONS)
+    np.testing.assert_allclose(found.values[:, 0, 2], 2.0 * 1.6448536 * sd.mean(), rtol=1e-5)
+
+
+def test_no_errors_at_all_are_numbers():
+    apart = bgp.fit([[-3.0], [-2.9], [2.9], [3.0]], [0, 0, 1, 1], bgp.kernels.Gaussian(3.0, 100.0), bgp.Step())
+    table = bgp.plan(apart, [0, 30], **{**OPTIONS, "test": 5, "replicas": 2}).table
+    assert np.all(np.isfinite(table))
