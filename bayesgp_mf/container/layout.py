@@ -22,6 +22,8 @@ from bayesgp_mf.types import Array
 FORMAT = 1
 """Raised when a container of an older version can no longer be read."""
 SAMPLE_DIMS = ("chain", "draw")
+DOUBT = "doubt"
+"""Attribute of the group ``posterior`` of samples that says why no fit should be measured by them, if so."""
 LOO_OMITTED = "loo_omitted"
 """Attribute of the group ``fit`` that says why it has no leave-one-out predictions."""
 TABLE = "table"

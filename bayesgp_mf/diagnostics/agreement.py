@@ -24,8 +24,8 @@ SHIFT, STRETCH, DISTANCE = 0.1, 0.1, 0.1
 """What counts as agreement: of means in posterior sds, of sds relative to each other, of W1 in posterior sds ..."""
 PROBABILITY, NATS = 0.02, 0.1
 """... of predicted probabilities, and of log evidences and of log predictive densities of single cases."""
-FINITE_VARIANCE = 0.5
-"""Pareto's k-hat up to which importance weights have a variance, without which averages of them have no error."""
+FOUR_MOMENTS = 0.25
+"""Pareto's k-hat up to which importance weights have four moments: with fewer the errors of averages are not known."""
 ERRORS = 4.0
 """Monte-Carlo standard errors by which the worst of many cases may miss a tolerance before that says anything."""
 
@@ -106,7 +106,7 @@ class Agreement:
         Log predictive density of each case given the others, ``(k,)`` in nats, if both have it: by `bgp.loo` of a fit,
         by Pareto-smoothed importance sampling of draws.
     left_out : (k,) array of int
-        The numbers of these cases: those whose importance weights have a Pareto k-hat of at most 0.5, of a fit all.
+        The numbers of these cases: those whose importance weights have a Pareto k-hat of at most 0.25, of a fit all.
     obs_id : (n,) array or None
         Labels of the training cases, if one of the two has labels.
     """
@@ -192,7 +192,7 @@ class Agreement:
             yield gap("log evidence", self.log_evidence, NATS, " nats")
         if self.leave_one_out is not None and self.left_out.size:
             n, of = len(self.mean.first), self.left_out.size
-            but = "" if of == n else f" (of the {of} cases whose k-hat is at most {FINITE_VARIANCE:g})"
+            but = "" if of == n else f" (of the {of} cases whose k-hat is at most {FOUR_MOMENTS:g})"
             yield gap(f"leave-one-out density{but}", self.leave_one_out, NATS, " nats")
 
 
@@ -400,7 +400,7 @@ def _leave_one_out(both: tuple[Container, Container]) -> tuple[NDArray[np.intp],
 def _log_predictive(idata: Container) -> tuple[Array, Array] | None:
     """Return the log predictive density ``(n,)`` of each case given the others, and its error, where there is one.
 
-    The error is infinite where the importance weights of draws have no variance.
+    The error is infinite where the importance weights of draws have fewer than four moments.
     """
     fit, of_draws = group_or_empty(idata, "fit"), group_or_empty(idata, "log_likelihood")
     if "loo_i" in fit or is_of_draws(idata):
@@ -426,6 +426,6 @@ def _log_predictive(idata: Container) -> tuple[Array, Array] | None:
         terms[:, i] = weighted / np.mean(weighted) - weights / np.mean(
             weights
         )  # the slope of the logarithm of the ratio
-        bears[i] = k_hat <= FINITE_VARIANCE
+        bears[i] = k_hat <= FOUR_MOMENTS
     error = importance.error_of_sum(terms, (f.shape[0], f.shape[1])) / len(terms)
     return found, np.where(bears, error, np.inf)

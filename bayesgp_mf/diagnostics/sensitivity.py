@@ -120,7 +120,7 @@ def sensitivity(
     quantities : mapping of str to callable, optional
         What to look at: functions of draws of latent values ``(k, n)``, of several classes ``(k, n, C)``, and of
         targets ``(n,)`` as the likelihood has them (labels -1/+1), that return a number for each draw. Always there are
-        the mean of f over the cases, and hyperparameters that are averaged over.
+        the mean of f over the cases, and hyperparameters of which an average has draws (not those of `Integrate`).
     X_new : (m, d) array_like, optional
         New cases, whose latent values are looked at too.
     alphas : (float, float)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from importlib.util import find_spec
 from typing import Any
 
@@ -14,20 +15,20 @@ from numpy.typing import ArrayLike
 
 from bayesgp_mf.arguments import check_flags, check_integers
 from bayesgp_mf.container.checks import checksum
-from bayesgp_mf.container.groups import Container, copied, get_group, group_names, make_container
-from bayesgp_mf.container.layout import SAMPLE_DIMS, common_attrs
+from bayesgp_mf.container.groups import Container, copied, get_group, group_names, make_container, set_group
+from bayesgp_mf.container.layout import DOUBT, SAMPLE_DIMS, common_attrs
 from bayesgp_mf.container.read import fit_group, from_container, has_random_kernels
 from bayesgp_mf.container.stored import describe_priors
 from bayesgp_mf.diagnostics.agreement import Agreement, agreement
 from bayesgp_mf.diagnostics.orthant import log_orthant_probability
-from bayesgp_mf.errors import UndefinedQuantityError
+from bayesgp_mf.errors import NotPositiveDefiniteError, UndefinedQuantityError
 from bayesgp_mf.fitting import Seed, predict
 from bayesgp_mf.hyper import Prior, Target
 from bayesgp_mf.inference.solution import Control
 from bayesgp_mf.inference.solver import Solver
 from bayesgp_mf.likelihoods import Likelihood
 from bayesgp_mf.matrices.blas import one_thread_if_small
-from bayesgp_mf.matrices.factors import cholesky
+from bayesgp_mf.matrices.factors import cholesky, psd_root
 from bayesgp_mf.matrices.memory import check_draws, check_memory
 from bayesgp_mf.processes.process import Process
 from bayesgp_mf.pymc.joint import Joint, LogJoint, StepSampling
@@ -51,6 +52,8 @@ def validate(
     idata: Container,
     *,
     X_new: ArrayLike | None = None,
+    offset: ArrayLike | None = None,
+    trials: ArrayLike | None = None,
     draws: int = 1000,
     tune: int = 1000,
     chains: int = 4,
@@ -76,8 +79,9 @@ def validate(
         What `fit` or `predict` returned, or the same loaded from a file. It is not changed.
     X_new : (m, d) array_like, optional
         New inputs, whose probabilities of labels, levels or classes are compared; of counts and measurements the latent
-        values there. Without them those of the predictions in ``idata``, if any: new cases with offsets or trials are
-        for `predict`.
+        values there. Without them those of the predictions in ``idata``, if any.
+    offset, trials : (m,) array_like, optional
+        Of the new cases, as for `predict`.
     draws, tune, chains : int
         Draws of each chain that are kept, those before them, and chains.
     target_accept : float
@@ -137,13 +141,18 @@ def validate(
     """
     check_integers(1, draws=draws, tune=tune, chains=chains, processes=processes)
     check_flags(progress=progress)
+    if not (isinstance(target_accept, float) and 0.0 < target_accept < 1.0):
+        raise ValueError(f"target_accept must be a rate between 0 and 1, such as 0.9, got {target_accept!r}.")
     given: dict[str, Any] = {"kernel": kernel, "likelihood": likelihood, "method": method}
     model = generative_of(idata, kernel, likelihood, priors)
     process, fit = from_container(idata, **given), fit_group(idata)
     if X_new is not None:
-        idata = predict(copied(idata), X_new, draws=False, **given)
+        of_new: dict[str, Any] = {"offset": offset, "trials": trials}
+        idata = predict(copied(idata), X_new, draws=False, **of_new, **given)
         if has_random_kernels(fit) and "p" not in get_group(idata, "predictions"):  # draws show its errors
-            idata = predict(idata, X_new, random_seed=len(model.X), **given)
+            idata = predict(idata, X_new, random_seed=len(model.X), **of_new, **given)
+    elif offset is not None or trials is not None:
+        raise ValueError("offset and trials are of new cases, and there is no X_new. Give their inputs.")
     joint = _joint(fit, process, model)
     check_draws(int(draws) * int(chains), joint.shift.size, "training", FEWER_DRAWS)
     sampler: StepSampling | Sampling = StepSampling(joint, int(draws), int(tune))
@@ -152,7 +161,7 @@ def validate(
         which: SamplerName = "nutpie" if joint.p and all(map(find_spec, ("nutpie", "numba"))) else "pymc"
         sampler = Sampling(joint, inside(joint), int(draws), int(tune), float(target_accept), which, LogJoint)
     stated = {} if path is None else _stated(joint, model, sampler)
-    log = Log.of(path, stated, "validate", "chains", random_seed)
+    log = Log.of(path, stated, "validate", "chains", random_seed, partial(_is_chain, int(draws), joint.start.size))
     how: dict[str, Any] = {"processes": int(processes), "progress": progress}
     done = done_of(_chain, (sampler, log.entropy), int(chains), log, title="sampling", **how)
     with one_thread_if_small(len(model.X)):
@@ -160,7 +169,10 @@ def validate(
     r_hat, effective = _convergence(get_group(reference, "posterior"))
     diverging = float(get_group(reference, "sample_stats")["diverging"].mean())
     note = "Hyperparameters were sampled too." if joint.p else "Hyperparameters are those of the fit."
-    return Validation(reference, agreement(idata, reference), r_hat, effective, diverging, note)
+    found = Validation(reference, agreement(idata, reference), r_hat, effective, diverging, note)
+    doubt = "" if found.trusted else found.verdict
+    set_group(reference, "posterior", get_group(reference, "posterior").assign_attrs({DOUBT: doubt}))
+    return found
 
 
 @dataclass(frozen=True, eq=False)
@@ -262,7 +274,12 @@ def _joint(fit: xr.Dataset, process: Process, model: Generative) -> Joint:
         )
     check_memory(part.problem.n, 1, classes=part.problem.n_classes)
     if likelihood.forbids:
-        cholesky(part.kernel.gram(part.X))  # which raises where it is singular
+        gram = np.asfortranarray(part.kernel.gram(part.X))
+        cholesky(gram)  # which raises where it is not positive definite
+        if psd_root(gram).shape[1] < len(gram):
+            raise NotPositiveDefiniteError(
+                "the Gram matrix is singular to rounding, and steps are sampled by its inverse. Add kernels.White()."
+            )
     if not process.averaged:
         return Joint.of(part, None)
     given = part.X, part.problem.t, likelihood, part.kernel, part.method, Control()
@@ -279,6 +296,13 @@ def _stated(joint: Joint, model: Generative, sampler: StepSampling | Sampling) -
         **describe_priors(model.priors, model.bounds, model.fixed),
         **{name: getattr(sampler, name, None) for name in ("draws", "tune", "target_accept", "nuts_sampler")},
     }
+
+
+def _is_chain(draws: int, size: int, k: Any, found: Any) -> bool:
+    """Return whether that may come of a chain."""
+    x, diverging, n_steps = (np.asarray(each, dtype=np.float64) for each in found)
+    alike = x.shape == (draws, size) and diverging.shape == n_steps.shape == (draws,)
+    return type(k) is int and k >= 0 and alike and bool(np.all(np.isfinite(x)))
 
 
 def _chain(task: tuple[StepSampling | Sampling, int], k: int) -> list[Any]:

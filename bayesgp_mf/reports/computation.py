@@ -14,8 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from bayesgp_mf.container.groups import Container, get_group
-from bayesgp_mf.container.layout import MODELS
+from bayesgp_mf.container.groups import Container, get_group, group_or_empty
+from bayesgp_mf.container.layout import DOUBT, MODELS
 from bayesgp_mf.container.quality import Quality
 from bayesgp_mf.diagnostics.agreement import Compared, agreement
 from bayesgp_mf.diagnostics.fitted import Fitted
@@ -409,4 +409,5 @@ def reference(about: Fitted, other: Container) -> Section:
     )
     head = ("Difference of", "Largest", "Mean", "Largest Monte-Carlo error")
     table = Table("Absolute differences between the fit and the reference, in latent units.", head, rows)
-    return Section("Against the reference", [str(found), table, Figures(drawn)])
+    doubt = group_or_empty(other, "posterior").attrs.get(DOUBT)
+    return Section("Against the reference", [str(doubt or found), table, Figures(drawn)])

@@ -19,7 +19,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -45,9 +45,8 @@ from bayesgp_mf.inference.solution import Control
 from bayesgp_mf.inference.solver import Solver
 from bayesgp_mf.inputs.frames import as_pandas
 from bayesgp_mf.inputs.groups import as_inputs_of
-from bayesgp_mf.inputs.options import as_kernel
+from bayesgp_mf.inputs.options import as_kernel, check_model
 from bayesgp_mf.inputs.tables import feature_names
-from bayesgp_mf.kernels import Kernel
 from bayesgp_mf.likelihoods import Likelihood, Probit
 from bayesgp_mf.matrices.blas import one_thread_if_small
 from bayesgp_mf.methods import MethodName, get_method
@@ -160,14 +159,14 @@ def calibrate(
     check_flags(progress=progress)
     model = generative(X, kernel, likelihood, priors, bounds, fixed, offset)
     strategy = None if hyper is None else get_strategy(hyper)
-    source = model if true_kernel is None else replace(model, kernel=_as_other(true_kernel, X), priors={}, bounds={})
+    source = model if true_kernel is None else _drawn_from(true_kernel, X, model)
     solver = get_method(method, model.likelihood)
     _check_all_random(model, strategy)
     drawn = () if model.random is None else model.random.names
     named = as_quantities(quantities, (*SAMPLE_DIMS, "f", "mean_f", "log_likelihood", *drawn))
     control = control_of(marginals, solver, model.likelihood, Control(progress=False))
     stated = _stated(model, source, solver, strategy, named, draws) | {"marginals": marginals}
-    log = Log.of(path, stated, "calibrate", "replicas", random_seed, _is_rank)
+    log = Log.of(path, stated, "calibrate", "replicas", random_seed, partial(_is_rank, int(draws)))
     task = _Task(model, source, solver, strategy, named, int(draws), marginals, control, log.entropy)
     how = {"processes": int(processes), "client": client, "progress": progress}
     return _calibration(task, done_of(_Task.ranks, task, int(replicas), log, title="calibrating", **how))
@@ -349,11 +348,11 @@ class _Task:
         return {name: (float(true[k]), values[:, k]) for k, name in enumerate(target.names)}
 
 
-def _is_rank(replica: Any, found: Any) -> bool:
+def _is_rank(draws: int, replica: Any, found: Any) -> bool:
     """Return whether that may come of a replica."""
     ranks = {"f": 0} if found is None else found
-    is_one = isinstance(replica, int) and replica >= 0 and isinstance(ranks, dict)
-    return is_one and all(type(rank) is int for rank in ranks.values())
+    is_one = type(replica) is int and replica >= 0 and isinstance(ranks, dict) and bool(ranks)
+    return is_one and all(type(rank) is int and 0 <= rank <= draws for rank in ranks.values())
 
 
 def _thinned(found: Tuned, draws: int, rng: np.random.Generator) -> Tuned:
@@ -374,10 +373,13 @@ def _rank(truth: float, draws: Array, rng: np.random.Generator) -> int:
     return int(np.count_nonzero(draws < truth)) + (int(rng.integers(ties + 1)) if ties else 0)
 
 
-def _as_other(kernel: Any, X: Any) -> Kernel:
-    """Return a kernel, ready for inputs that were checked."""
+def _drawn_from(kernel: Any, X: Any, model: Generative) -> Generative:
+    """Return the model of data sets that have another covariance, or raise an error if it is none of these inputs."""
     table = as_pandas("X", X)
-    return as_inputs_of(as_kernel(kernel).with_column_names(feature_names("X", table)), table)[1]
+    other = as_inputs_of(as_kernel(kernel).with_column_names(feature_names("X", table)), table)[1]
+    check_model(other, model.X, model.likelihood)
+    other.gram(model.X[:1])  # which raises where columns or length scales are not those of the inputs
+    return replace(model, kernel=other, priors={}, bounds={})
 
 
 def _check_all_random(model: Generative, strategy: Strategy | None) -> None:

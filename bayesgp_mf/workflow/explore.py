@@ -130,8 +130,9 @@ def explore(
     grow : bool
         Search over sums and products, with one likelihood, until none of the next is better.
     score : {"evidence", "loo"}
-        By what ``grow`` goes on, and which model is ``found``: the corrected log evidence less a penalty for each
-        hyperparameter, or the leave-one-out elpd.
+        By what ``grow`` goes on, and which model is ``found``: the corrected log evidence less a penalty of half of
+        log(1 + m) for each hyperparameter, where the cases determine m latent values, the sum of posterior variances
+        over those of the sites; or the leave-one-out elpd.
     most : int
         Fits, at most.
     hyper
@@ -158,9 +159,7 @@ def explore(
     Raises
     ------
     ValueError
-        If an argument is invalid, or there are more combinations than ``most``.
-    ConvergenceError
-        If no model has a fit.
+        If an argument is invalid, there are more combinations than ``most``, or no model has a fit.
 
     Warns
     -----
@@ -243,10 +242,11 @@ class _Work:
 
     def stated(self) -> dict[str, Any]:
         """Return what a file says of the call."""
-        table = as_pandas("X", self.X)
+        table, classes = as_pandas("X", self.X), getattr(getattr(self.y, "dtype", None), "categories", None)
         labels = row_labels("X", table)
         return {
             "data": [checksum(np.asarray(each)) for each in (self.X, self.y)],
+            **({} if classes is None else {"classes": [str(each) for each in classes]}),
             "names of X": [feature_names("X", table), None if labels is None else checksum(labels)],
             "kernels": {name: describe_kernel(kernel) for name, kernel in self.base.items()},
             "values": {name: {key: value.tolist() for key, value in k.params.items()} for name, k in self.base.items()},

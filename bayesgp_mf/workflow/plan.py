@@ -27,6 +27,7 @@ from bayesgp_mf.container.groups import Container
 from bayesgp_mf.container.read import fit_group, from_container
 from bayesgp_mf.container.stored import priors_of
 from bayesgp_mf.container.write import check_has_cases
+from bayesgp_mf.diagnostics.curves import some_settings
 from bayesgp_mf.diagnostics.fitted import expected_target
 from bayesgp_mf.errors import NO_SOLUTION, ConvergenceError, Status, UndefinedQuantityError, warn
 from bayesgp_mf.fitting import Seed
@@ -110,7 +111,7 @@ def plan(
     idata : InferenceData or DataTree
         What `fit` returned, or the same loaded from a file.
     sizes : int or (s,) array_like of int
-        Numbers of further cases; 0 is the fit as it is.
+        Numbers of further cases; 0 is the fit as it is, of an average each of its settings as if it were known.
     X : (m, d) array_like, optional
         Inputs from which those of further cases and of test cases are drawn, without replacement where there are
         enough. By default they are drawn around those of the fit, by a smoothed bootstrap; a column with at most ten
@@ -269,7 +270,7 @@ class _Task:
             pairs = (part.X, X), (part.problem.t, t), (self.offset, offset)
             all_X, all_t, offsets = (np.concatenate([old, new[:size]]) for old, new in pairs)
             known = size == 0 and self.strategy is None  # then it is the fit as it is
-            fitted = self.process if known else self._fitted(part, all_X, all_t, offsets, rng)
+            fitted = part if known else self._fitted(part, all_X, all_t, offsets, rng)
             rows.append(scores(fitted).mean(axis=1).tolist())
         if not len(at):
             return [*rows, *np.zeros((2, 3)).tolist()]
@@ -339,13 +340,18 @@ def _leave_one_out(process: Process) -> tuple[Array, Array]:
 
 
 def _expected(process: Process, offset: Array, rng: np.random.Generator) -> Array:
-    """Return what a fit says of its leave-one-out values ``(2,)``: of targets drawn from what the others say."""
-    loo, likelihood = process.loo, process.problem.likelihood.of_one_case
-    times = -(-TARGETS // offset.size)
-    mean, variance = np.tile(loo.mean + offset, times), np.tile(loo.variance, times)
-    drawn = likelihood.sample(mean + np.sqrt(variance) * rng.standard_normal(mean.size), rng)
-    each: Array = np.mean(_scores(likelihood, np.asarray(drawn, dtype=np.float64), mean, variance), axis=1)
-    return each
+    """Return what a fit says of its leave-one-out values ``(2,)``: of targets drawn from what the others say.
+
+    Of an average that is the mean of what its settings say, each as if it were known, as in data sets that are drawn.
+    """
+    some, expected = some_settings(process), np.zeros(2)
+    times = -(-TARGETS // (offset.size * len(some.parts)))
+    for weight, part in zip(some.weights, some.parts, strict=True):
+        loo, likelihood = part.loo, part.problem.likelihood.of_one_case
+        mean, variance = np.tile(loo.mean + offset, times), np.tile(loo.variance, times)
+        drawn = likelihood.sample(mean + np.sqrt(variance) * rng.standard_normal(mean.size), rng)
+        expected += weight * np.mean(_scores(likelihood, np.asarray(drawn, dtype=np.float64), mean, variance), axis=1)
+    return expected
 
 
 def _log_normal(mean: float, sd: float, z: Array) -> Array:

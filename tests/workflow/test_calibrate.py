@@ -133,7 +133,19 @@ def test_what_does_not_go_together_is_refused_before_any_work():
 
 
 @pytest.mark.parametrize(
-    "line", ["[0, 3]", '["a", {}]', '[-1, {"f": 3}]', '[0, {"f": "x"}]', '[0.0, {"f": 1}]', '[0, {"f": 1.5}]', "3"]
+    "line",
+    [
+        "[0, 3]",
+        "[0, {}]",
+        '["a", {}]',
+        '[-1, {"f": 3}]',
+        '[true, {"f": 3}]',
+        '[0, {"f": "x"}]',
+        '[0, {"f": 10}]',
+        '[0.0, {"f": 1}]',
+        '[0, {"f": 1.5}]',
+        "3",
+    ],
 )
 def test_a_line_that_cannot_be_of_a_replica_is_damage(tmp_path, line):
     path = tmp_path / "ranks.jsonl"
@@ -148,6 +160,16 @@ def test_a_line_that_cannot_be_of_a_replica_is_damage(tmp_path, line):
     path.write_text("")
     with pytest.raises(ValueError, match=r"path .* cannot be written"):
         bgp.calibrate(X, KERNEL, replicas=2, draws=9, path=path / "ranks.jsonl")
+
+
+def test_another_covariance_must_be_one_of_the_model():
+    one = bgp.kernels.Gaussian(1.0)
+    with pytest.raises(ValueError, match="PerClass"):
+        bgp.calibrate(X, KERNEL, true_kernel=bgp.kernels.PerClass(one, one), replicas=2)
+    with pytest.raises(ValueError, match="column"):
+        bgp.calibrate(X, KERNEL, true_kernel=bgp.kernels.Gaussian(1.0, columns=[7]), replicas=2)
+    with pytest.raises(ValueError, match="lengthscale"):
+        bgp.calibrate(X, KERNEL, true_kernel=bgp.kernels.Gaussian([1.0] * 9), replicas=2)
 
 
 def test_quantities_cannot_change_what_others_see():

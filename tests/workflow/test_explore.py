@@ -119,6 +119,14 @@ def test_a_product_has_one_scale():
         assert sum("variance" in each for each in tuned) == 1, name
 
 
+def test_another_order_of_the_classes_is_another_call(tmp_path):
+    y = pd.Categorical(np.where(Y, "yes", "no"), categories=["no", "yes"])
+    models = {"smooth": BASE["smooth"]}
+    bgp.explore(X, y, models, path=tmp_path, **OPTIONS)
+    with pytest.raises(ValueError, match="differs in classes"):
+        bgp.explore(X, y.reorder_categories(["yes", "no"]), models, path=tmp_path, **OPTIONS)
+
+
 def test_a_model_without_a_fit_is_named():
     singular = {"smooth": BASE["smooth"], "constant": kernels.Linear(columns=[1])}
     options = OPTIONS | {"hyper": None, "method": "laplace", "control": bgp.Control(max_iterations=1)}

@@ -268,16 +268,6 @@ def test_cases_unlike_those_of_the_fit_have_scores_of_their_own(fitted):
     assert found.table.loc[(0, "log_score"), "mean"] == pytest.approx(ratio * own[0], rel=0.02)
 
 
-def test_no_further_cases_under_an_average_are_the_average():
-    averaged, y = bgp.hyper.Integrate(starts=1, points=3), F + 0.3 * np.random.default_rng(3).normal(size=30)
-    options = {"fixed": ["noise_variance"], "draws": 10, "random_seed": 1}
-    idata = bgp.fit(X, y, KERNEL, Gaussian(0.1), hyper=averaged, **options)
-    pool = np.linspace(-2.0, 2.0, 50)[:, None]
-    sd = bgp.predict(idata, pool, draws=False)["predictions"]["latent_sd"].values
-    found = bgp.plan(idata, 0, X=pool, **OPTIONS)
-    np.testing.assert_allclose(found.values[:, 0, 2], 2.0 * 1.6448536 * sd.mean(), rtol=1e-5)
-
-
 def test_no_errors_at_all_are_numbers():
     apart = bgp.fit([[-3.0], [-2.9], [2.9], [3.0]], [0, 0, 1, 1], bgp.kernels.Gaussian(3.0, 100.0), bgp.Step())
     table = bgp.plan(apart, [0, 30], **{**OPTIONS, "test": 5, "replicas": 2}).table
