@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import abc
 import numbers
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import is_dataclass, replace
 from typing import Any, ClassVar, Literal, Self, TypeGuard
 
@@ -195,6 +195,14 @@ class Kernel(abc.ABC):
     def _with_parts(self, change: Callable[[Kernel], Kernel]) -> Self:
         """Return the kernel with others in place of those that it is made of: itself, if nothing changes."""
         return self
+
+    def _named_below(self) -> list[Kernel]:
+        """Return the kernels, left to right, whose names parameters have in a sum or product of this one: itself."""
+        return [self]
+
+    def _rebuilt(self, labelled: Iterator[Kernel]) -> Kernel:
+        """Return the same kernel of others in place of these."""
+        return next(labelled)
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """Return what the kernel is made of by name, as scikit-learn's objects do.
@@ -420,6 +428,8 @@ class FromCross(Leaf):
 
 class Homogeneous(FromCross):
     """A leaf that has the same ``variance`` at each case, on which no other parameter has an influence."""
+
+    parameter_names: ClassVar[tuple[str, ...]] = ("variance",)
 
     def diag(self, X: Array) -> Array:
         """Return ``variance`` for each case, ``(n,)``."""
