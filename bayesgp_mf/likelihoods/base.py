@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, is_dataclass, replace
 from typing import Any, ClassVar, Literal, NamedTuple, Self, TypeAlias
 
@@ -79,14 +79,14 @@ class Powers(NamedTuple):
         The other one.
     constant : float or (k,) array
         Logarithms of the constants.
-    slopes : object or None
-        Whose ``parameter_derivative(name, t, mean, variance)`` is that of the powers in the parameters of the first;
-        None where it has to be integrated.
+    slopes : function or None
+        The `Likelihood.parameter_derivative` of the powers, in the parameters of the first; None where it has to be
+        integrated.
     """
 
     form: Likelihood
     constant: float | Array
-    slopes: Any = None
+    slopes: Callable[..., Derivs] | None = None
 
 
 class Likelihood(ABC):
