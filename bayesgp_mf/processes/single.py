@@ -271,16 +271,11 @@ class Posterior(Part):
         mean, variance = self.latent_at(X)
         if self._cloud is None:
             return mean, variance, self.new_likelihood.predict_proba(mean, variance)
-        return mean, variance, self._mixed_proba(self._cloud, X)
-
-    def _mixed_proba(self, cloud: Cloud, X_new: Array) -> Array:
-        likelihood = self.problem.likelihood
-        return np.concatenate(
-            [
-                cloud.predict_proba(likelihood, self.kernel.cross(self.X, block), self.kernel.diag(block))
-                for block in (X_new[part] for part in blocks(X_new.shape[0], MIXED_BLOCK))
-            ]
-        )
+        each = [
+            self._cloud.predict_proba(self.problem.likelihood, self.kernel.cross(self.X, some), self.kernel.diag(some))
+            for some in (X[block] for block in blocks(X.shape[0], MIXED_BLOCK))
+        ]
+        return mean, variance, np.concatenate(each)
 
     @cached_property
     def at_training(self) -> tuple[Array, Array]:
@@ -325,7 +320,10 @@ class Posterior(Part):
         # of a Gaussian posterior the solution itself says, in `_tilt`, whether it has cavities
         check_marginals(marginals, None if self._known is None else self.method)
         if self._known is not None:
-            yield self._draw_known(self._known, draws, rng)
+            f, log_prior = self._known.draw(draws, rng)
+            log_likelihood = self.problem.likelihood.log_prob(self.problem.t, f)
+            log_p = log_likelihood.value.sum(axis=1) + log_prior
+            yield Draws(f, log_likelihood, log_p, log_p - self.log_evidence)
             return
         sampler = self._matrix.sampler(self.solution.alpha, self.solution.correction)
         for block in blocks(max(draws, 1), max(size, 1)):
@@ -336,12 +334,6 @@ class Posterior(Part):
                 log_prior = sampler.log_prior(f)
             log_likelihood = self.problem.likelihood.log_prob(self.problem.t, f)
             yield Draws(f + self._offset, log_likelihood, log_likelihood.value.sum(axis=1) + log_prior, log_q)
-
-    def _draw_known(self, known: KnownPosterior, draws: int, rng: np.random.Generator) -> Draws:
-        f, log_prior = known.draw(draws, rng)
-        log_likelihood = self.problem.likelihood.log_prob(self.problem.t, f)
-        log_p = log_likelihood.value.sum(axis=1) + log_prior
-        return Draws(f, log_likelihood, log_p, log_p - self.log_evidence)
 
     def _tilt(self, f: Array) -> tuple[Array, Array]:
         """Carry Gaussian draws ``(draws, n)`` to the tilted marginals; also the log of the slope of the whole map."""
@@ -366,7 +358,10 @@ class Posterior(Part):
 
     def draw_at(self, X: Array, draws: int, rng: np.random.Generator) -> Array:
         """Return what `draw_new` does at inputs that were checked."""
-        weights, correction = self._means_and_correction(draws, rng)
+        weights, correction = self.solution.alpha, self.solution.correction
+        if self._known is not None:  # each draw has weights of its own
+            cloud = self._known.draw_cloud(draws, rng)
+            weights, correction = cloud.weights, cloud.correction
         matrix = self.problem.in_form(correction.form)
         if X.shape[0] <= LARGEST_JOINT and matrix.is_whole:
             cross = self.kernel.cross(self.X, X)
@@ -391,13 +386,6 @@ class Posterior(Part):
         vars(self)["_drawn"] = None if moments is None else (X, moments)  # who draws asks for these next
         f += self._prior_mean(X)
         return f
-
-    def _means_and_correction(self, draws: int, rng: np.random.Generator) -> tuple[Array, Correction]:
-        """Return alpha ``(n,)`` or, of an exact posterior, that of each draw ``(draws, n)``; and R."""
-        if self._known is None:
-            return self.solution.alpha, self.solution.correction
-        cloud = self._known.draw_cloud(draws, rng)
-        return cloud.weights, cloud.correction
 
 
 class _Moments:

@@ -400,9 +400,8 @@ class _Equations:
         if self.rule.fixed_variance is not None:
             return None
         posterior = self.posterior(state, extra_noise)
-        found = newton_step(self.problem, state, posterior, residual, accuracy, extra_noise)
-        self._error = None if found is None else found.evidence_error
-        return None if found is None else found.move
+        move, self._error = newton_step(self.problem, state, posterior, residual, accuracy, extra_noise)
+        return move
 
     def evidence(self, posterior: SitePosterior) -> float:
         """Return the log evidence; where the equations do not hold yet, it is off by the order of the square."""
