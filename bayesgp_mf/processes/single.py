@@ -16,16 +16,8 @@ from bayesgp_mf.inference.undefined import without_cases
 from bayesgp_mf.matrices.factors import blocks, psd_root
 from bayesgp_mf.matrices.matrix import Correction, Matrix, PosteriorCovariance
 from bayesgp_mf.methods import METHODS, check_cavities, check_marginals
-from bayesgp_mf.processes import probed
-from bayesgp_mf.processes.corrected import (
-    Corrected,
-    CorrectedProba,
-    LeftOut,
-    Points,
-    gaussian_density,
-    nothing_to_correct,
-    say_unsettled,
-)
+from bayesgp_mf.processes import corrected, probed
+from bayesgp_mf.processes.corrected import CorrectedProba, LeftOut, Points
 from bayesgp_mf.processes.paths import TooRoughError, cover, draw_weights, training_basis, values
 from bayesgp_mf.processes.process import LARGEST_JOINT, Draws, Latent, Marginals, NotJointlyError, Part
 from bayesgp_mf.processes.tilted import tilted_values
@@ -147,7 +139,7 @@ class Posterior(Part):
 
     def corrected_points_at(self, X: Array) -> Points | None:
         """Return latent values less the prior mean with corrected weights; None where there is nothing to correct."""
-        if nothing_to_correct(self.problem):
+        if corrected.nothing_to_correct(self.problem):
             return None
         mean, variance = self.latent_at(X)
         self._corrected.say_if_unsure()
@@ -165,7 +157,7 @@ class Posterior(Part):
 
         None where it is not measured, as for `probability_shift`. Of many new cases some at equal steps are looked at.
         """
-        if nothing_to_correct(self.problem):
+        if corrected.nothing_to_correct(self.problem):
             return 0.0
         if not len(X) or not probed.is_measured(self.problem, self.solution):
             return None
@@ -176,7 +168,7 @@ class Posterior(Part):
         prior = np.broadcast_to(self._prior_mean(some), mean.shape)
         offset = np.broadcast_to(self.new_cases.get("offset", 0.0), (len(X),))[rows]
         return probed.shift_at(
-            Corrected(self.problem, self.solution, probed.ANSWERING),
+            corrected.Corrected(self.problem, self.solution, probed.ANSWERING),
             lambda which: self._features(some[which]),
             (mean - prior, variance),
             prior,
@@ -191,8 +183,8 @@ class Posterior(Part):
             raise UndefinedQuantityError(
                 f"the latent value of case {int(np.argmin(variance))} of X_new is known: it has no density."
             )
-        if nothing_to_correct(self.problem):
-            return gaussian_density(f, mean, variance)
+        if corrected.nothing_to_correct(self.problem):
+            return corrected.gaussian_density(f, mean, variance)
         prior = np.broadcast_to(self._prior_mean(X), mean.shape)
         self._corrected.say_if_unsure()
         return self._corrected.density(
@@ -203,11 +195,11 @@ class Posterior(Part):
     def corrected_loo(self) -> Array:
         """Log predictive density ``(n,)`` of each case given the others, corrected as in `predict_proba`."""
         uncorrected = self.loo.log_density
-        if nothing_to_correct(self.problem):
+        if corrected.nothing_to_correct(self.problem):
             return uncorrected
         self._corrected.say_if_unsure()
         found, settled = self._corrected.left_out(uncorrected)
-        say_unsettled(settled, "densities of", "training cases")
+        corrected.say_unsettled(settled, "densities of", "training cases")
         return found
 
     @property
@@ -216,7 +208,7 @@ class Posterior(Part):
 
         Beside what it knows by itself, their sum may be off by what the corrected evidence leaves.
         """
-        if nothing_to_correct(self.problem):
+        if corrected.nothing_to_correct(self.problem):
             return LeftOut(self.loo.log_density, np.zeros(self.problem.n, dtype=bool), 0.0)
         if not probed.is_measured(self.problem, self.solution):
             return None
@@ -262,9 +254,9 @@ class Posterior(Part):
         return known, self._shift(covariance) if is_solved and known is not None else None
 
     @cached_property
-    def _corrected(self) -> Corrected:
+    def _corrected(self) -> corrected.Corrected:
         self._check_cases("corrected prediction")
-        return Corrected(self.problem, self.solution)
+        return corrected.Corrected(self.problem, self.solution)
 
     def predictive_at(self, X: Array) -> tuple[Array, Array, Array]:
         """Return what `predictive` does at inputs that were checked."""
