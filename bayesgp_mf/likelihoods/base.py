@@ -533,9 +533,10 @@ def check_number(name: str, value: float, *, zero_allowed: bool = False, what: s
     return number
 
 
-def check_variance(name: str, value: float, *, zero_allowed: bool) -> float:
+def check_noise_variance(value: float, *, zero_allowed: bool) -> float:
     """Return ``value`` as a float if it is a usable variance, else raise ValueError."""
-    return check_number(name, value, zero_allowed=zero_allowed, what=" (a variance, not a standard deviation)")
+    what = " (a variance, not a standard deviation)"
+    return check_number("noise_variance", value, zero_allowed=zero_allowed, what=what)
 
 
 def check_gaussian_variance(variance: Array) -> None:
