@@ -283,9 +283,7 @@ class Kernel(abc.ABC):
             return self.scaled(_checked_number("multiplied with", other))
         return kernels.Product(self, other) if isinstance(other, Kernel) else NotImplemented
 
-    def __rmul__(self, other: float) -> Kernel:
-        refuse_class(other)
-        return self.scaled(_checked_number("multiplied with", other)) if _is_number(other) else NotImplemented
+    __rmul__ = __mul__
 
     def __pow__(self, exponent: int) -> Kernel:
         return kernels.Power(self, exponent)
