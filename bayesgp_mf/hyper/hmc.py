@@ -290,13 +290,9 @@ class HybridMonteCarlo(Strategy):
         kept = slice(int(self.iterations * self.dropped), None)
         _warn(walks, kept)
         draws = np.concatenate([w.points.x[kept] for w in walks])
-        path = {
-            "lp": np.array([w.points.value for w in walks]),
-            "accepted": np.array([w.accepted for w in walks]),
-            "acceptance_rate": np.array([w.acceptance_rate for w in walks]),
-            "diverging": np.array([w.diverging for w in walks]),
-            "energy_error": np.array([w.energy_error for w in walks]),
-        }
+        known = ("accepted", "acceptance_rate", "diverging", "energy_error")
+        path = {"lp": np.array([w.points.value for w in walks])}
+        path |= {name: np.array([getattr(w, name) for w in walks]) for name in known}
         stats = {name: values[:, kept].ravel() for name, values in path.items()}
         each = ("chain", "iteration")
         record: Record = {  # the full chains, with what was dropped

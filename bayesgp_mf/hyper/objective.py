@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterator
-from contextlib import closing, contextmanager
+from collections.abc import Callable, Generator
+from contextlib import closing
 from copy import copy
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -39,6 +39,9 @@ NOTHING = 1e-3
 
 FOLLOWED = 200
 """Steps to a solution that follows the last one: it has some ten, and one that has more hardly ends."""
+
+
+Found = TypeVar("Found")
 
 
 class _Solved(NamedTuple):
@@ -115,23 +118,15 @@ class Objective:
 
         Where there is no formula the gradient is that of central differences, 2p more solutions.
         """
-        with self._counted():
-            solved = self._solve(log_free)
-            return solved.value, self._gradient(solved, log_free)
-        return None
+        return self._counted(log_free, lambda solved: (solved.value, self._gradient(solved, log_free)))
 
     def value(self, log_free: Array) -> float | None:
         """Return score plus log prior, in nats, without the gradient, or None where there is no solution."""
-        with self._counted():
-            return self._solve(log_free).value
-        return None
+        return self._counted(log_free, lambda solved: solved.value)
 
     def value_and_start(self, log_free: Array) -> tuple[float, Solution] | None:
         """Return the value with what to solve from once more, or None where there is no solution."""
-        with self._counted():
-            solved = self._solve(log_free)
-            return solved.value, solved.solution.as_start()
-        return None
+        return self._counted(log_free, lambda solved: (solved.value, solved.solution.as_start()))
 
     def separates(self, log_free: Array) -> bool:
         """Return whether the posterior mean has every training case on the side of its own label; not of real ones."""
@@ -203,22 +198,25 @@ class Objective:
         error.__cause__ = self.last_failure
         return error
 
-    @contextmanager
-    def _counted(self) -> Iterator[None]:
-        """Count a point, and keep the reason where it has no solution, after which the next starts from the prior."""
+    def _counted(self, log_free: Array, found: Callable[[_Solved], Found]) -> Found | None:
+        """Return what is found of a solution, and count the point.
+
+        Where there is none, keep the reason, and let the next point start from the prior.
+        """
         self.n_evaluations += 1
+        answer = None
         try:
-            yield
+            answer = found(self._solve(log_free))
+            self._any_solved = True
         except (*NO_VALUE, *TOO_LARGE) as reason:
             if isinstance(reason, TOO_LARGE) and not self._any_solved:
                 raise
             self.last_failure = reason
             self.n_failures += 1
             self.forget()
-        else:
-            self._any_solved = True
         if self.target.forecast is not None:
             self.target.forecast.after_point()
+        return answer
 
     def _gradient(self, solved: _Solved, log_free: Array) -> Array:
         """Return the gradient ``(p,)``, or raise one of `NO_VALUE`."""

@@ -41,16 +41,6 @@ FARTHEST = 1.0
 """How far an inducing input may move beyond the cases, in the spread of each input."""
 
 
-def check_can_move(kernel: Kernel) -> None:
-    """Raise a ValueError if a kernel, or a part of it, does not know its derivative in the inputs."""
-    for part in all_parts(kernel):
-        if type(part).inputs_vjp is Kernel.inputs_vjp:
-            raise ValueError(
-                "Inducing(move=True) needs the derivative of the kernel in its inputs, and "
-                f"{type(part).__name__} has no inputs_vjp. Use move=False."
-            )
-
-
 def move(target: Target, points: Array, advance: Callable[[str], None]) -> tuple[Model, Array]:
     """Return the model and the inducing inputs ``(M, d)`` at the end of a search over both, from where a target starts.
 
@@ -144,7 +134,12 @@ def check_moves(inducing: Inducing, strategy: Strategy | None, kernel: Kernel) -
             "Inducing(move=True) moves inducing inputs uphill with the log evidence: give hyper='evidence', or "
             "move=False."
         )
-    check_can_move(kernel)
+    for part in all_parts(kernel):
+        if type(part).inputs_vjp is Kernel.inputs_vjp:
+            raise ValueError(
+                "Inducing(move=True) needs the derivative of the kernel in its inputs, and "
+                f"{type(part).__name__} has no inputs_vjp. Use move=False."
+            )
 
 
 def _in_rounds(

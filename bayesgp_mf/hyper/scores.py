@@ -13,7 +13,7 @@ from bayesgp_mf.hyper.target import Target
 from bayesgp_mf.inference.problem import Problem
 from bayesgp_mf.inference.solution import Control, Solution
 from bayesgp_mf.inference.solver import GramGradient, LooGradient, Solver, parameter_gradient, traits_of
-from bayesgp_mf.solvers.second_order import WHOLE, correction_with_gradient, second_order
+from bayesgp_mf.solvers.second_order import WHOLE, correction_gradient, second_order
 
 SITES = 1e-6
 """Tolerance of the sites: the log evidence is stationary there, with errors of the order of the square."""
@@ -126,9 +126,8 @@ class CorrectedScore:
             )
 
         def gradient(_: Sequence[str]) -> tuple[GramGradient, None]:
-            of_correction = correction_with_gradient(problem, solution).gram_gradient
             # how the correction hangs on the likelihood has no formula here
-            return solver.gram_gradient(problem, solution) + of_correction, None
+            return solver.gram_gradient(problem, solution) + correction_gradient(problem, solution), None
 
         return Scored(solution.evidence.value + known.correction, gradient)
 

@@ -79,10 +79,13 @@ def assemble(
     n, reason = X.shape[0], None
     if control.gram == "low_rank" or (control.gram == "auto" and n >= SMALLEST):
         reason = _needs_dense(kernel, X, t, likelihood, solver)
-        gram = None if reason else _low_rank(kernel, X, t, likelihood, X.shape[0] // LARGEST[control.gram], first)
-        if gram is not None and gram.rank > 0:
-            return Problem(gram, t, likelihood)
-        reason = reason or _why_none(n, gram, LARGEST[control.gram])
+        if reason is None:
+            part, tolerance = LARGEST[control.gram], 2.0 * ACCURACY / curvature_of(likelihood, t)
+            most = min(n // part, largest_rank(n))
+            gram = pivoted_cholesky(kernel_entries(kernel, X), kernel.diag(X), tolerance, most, first)
+            if gram is not None and gram.rank > 0:
+                return Problem(gram, t, likelihood)
+            reason = _why_none(n, gram, part)
         if control.gram == "low_rank":
             raise LowRankError(f"Control(gram='low_rank') is not possible: {reason}; use Control(gram='auto').")
     _check_memory_of_dense(t, likelihood, reason)
@@ -183,14 +186,6 @@ def check_inducing(likelihood: Likelihood, solver: Solver) -> None:
 def kernel_entries(kernel: Kernel, X: Array) -> Entries:
     """Return the function of rows and columns that returns this part of the Gram matrix."""
     return lambda rows, columns: kernel.cross(X[rows], X[columns])
-
-
-def _low_rank(
-    kernel: Kernel, X: Array, t: Array, likelihood: Likelihood, most: int, first: NDArray[np.intp] | None
-) -> LowRankGram | None:
-    tolerance = 2.0 * ACCURACY / curvature_of(likelihood, t)
-    most = min(most, largest_rank(X.shape[0]))
-    return pivoted_cholesky(kernel_entries(kernel, X), kernel.diag(X), tolerance, most, first)
 
 
 def _needs_dense(kernel: Kernel, X: Array, t: Array, likelihood: Likelihood, solver: Solver) -> str | None:

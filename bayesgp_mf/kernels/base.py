@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import abc
 import numbers
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import is_dataclass, replace
 from typing import Any, ClassVar, Literal, Self, TypeGuard
 
@@ -196,6 +196,14 @@ class Kernel(abc.ABC):
         """Return the kernel with others in place of those that it is made of: itself, if nothing changes."""
         return self
 
+    def _named_below(self) -> list[Kernel]:
+        """Return the kernels, left to right, whose names parameters have in a sum or product of this one: itself."""
+        return [self]
+
+    def _rebuilt(self, labelled: Iterator[Kernel]) -> Kernel:
+        """Return the same kernel of others in place of these."""
+        return next(labelled)
+
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """Return what the kernel is made of by name, as scikit-learn's objects do.
 
@@ -275,9 +283,7 @@ class Kernel(abc.ABC):
             return self.scaled(_checked_number("multiplied with", other))
         return kernels.Product(self, other) if isinstance(other, Kernel) else NotImplemented
 
-    def __rmul__(self, other: float) -> Kernel:
-        refuse_class(other)
-        return self.scaled(_checked_number("multiplied with", other)) if _is_number(other) else NotImplemented
+    __rmul__ = __mul__
 
     def __pow__(self, exponent: int) -> Kernel:
         return kernels.Power(self, exponent)
@@ -420,6 +426,8 @@ class FromCross(Leaf):
 
 class Homogeneous(FromCross):
     """A leaf that has the same ``variance`` at each case, on which no other parameter has an influence."""
+
+    parameter_names: ClassVar[tuple[str, ...]] = ("variance",)
 
     def diag(self, X: Array) -> Array:
         """Return ``variance`` for each case, ``(n,)``."""

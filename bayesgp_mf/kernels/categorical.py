@@ -51,7 +51,6 @@ class Categorical(Homogeneous):
     variance: ArrayLike = 1.0
     columns: Columns = field(default=None, kw_only=True)
     levels: Sequence[Sequence[str] | None] | None = field(default=None, kw_only=True)
-    parameter_names: ClassVar[tuple[str, ...]] = ("variance",)
     setting_names: ClassVar[tuple[str, ...]] = ("columns", "levels")
     scale_name: ClassVar[str | None] = "variance"
     reads: ClassVar[Literal["numbers", "groups", "nothing"]] = "groups"

@@ -80,29 +80,7 @@ class Combination(Kernel):
         return hash(repr(self))
 
 
-class Nested(Kernel):
-    """A kernel of others whose parameters have their names in sums and products around it, too."""
-
-    @abc.abstractmethod
-    def leaves(self) -> list[Kernel]:
-        """Return the kernels below that have parameters of their own, left to right."""
-
-    @abc.abstractmethod
-    def _rebuilt(self, labelled: Iterator[Kernel]) -> Self:
-        """Return the same of others in place of `leaves`."""
-
-
-def leaves_of(kernel: Kernel) -> list[Kernel]:
-    """Return the kernels below one that have parameters of their own: itself, if it is not `Nested`."""
-    return kernel.leaves() if isinstance(kernel, Nested) else [kernel]
-
-
-def rebuilt(kernel: Kernel, labelled: Iterator[Kernel]) -> Kernel:
-    """Return the same kernel of others in place of its `leaves_of`."""
-    return kernel._rebuilt(labelled) if isinstance(kernel, Nested) else next(labelled)  # noqa: SLF001
-
-
-class Composite(Combination, Nested):
+class Composite(Combination):
     """Several kernels under one operation; parameters carry the name of the kernel they belong to.
 
     In ``Gaussian(...) + Bias(...)`` they are ``gaussian_lengthscale``, ``gaussian_variance`` and
@@ -138,12 +116,11 @@ class Composite(Combination, Nested):
         """The terms."""
         return tuple(self.terms)
 
-    def leaves(self) -> list[Kernel]:
-        """Return the kernels below all sums and products, left to right."""
-        return [leaf for term in self.terms for leaf in leaves_of(term)]
+    def _named_below(self) -> list[Kernel]:
+        return [leaf for term in self.terms for leaf in term._named_below()]  # noqa: SLF001
 
     def _labelled(self) -> dict[str, Kernel]:
-        leaves = self.leaves()
+        leaves = self._named_below()
         names = [type(leaf).__name__.lower() for leaf in leaves]
         numbered = [
             name if names.count(name) == 1 else f"{name}{names[: i + 1].count(name)}" for i, name in enumerate(names)
@@ -151,7 +128,7 @@ class Composite(Combination, Nested):
         return dict(zip(numbered, leaves, strict=True))
 
     def _rebuilt(self, labelled: Iterator[Kernel]) -> Self:
-        return type(self)(*[rebuilt(term, labelled) for term in self.terms])
+        return type(self)(*[term._rebuilt(labelled) for term in self.terms])  # noqa: SLF001
 
     def __repr__(self) -> str:
         parts = [f"({term!r})" if isinstance(term, Composite) else repr(term) for term in self.terms]
@@ -408,10 +385,11 @@ def _crossed(groupings: list[tuple[int, ...]]) -> list[tuple[int, ...]]:
     return [tuple(sorted({column for columns in groupings for column in columns}))] if groupings else []
 
 
-class PerClass(Combination):
+class PerClass(Combination, Entrywise):
     """One kernel for the latent function of each class, for `likelihoods.Softmax`.
 
     All classes share any other kernel: their functions then have the same covariance, and are still independent.
+    Covariances have the class as their first axis: `gram` is ``(C, n, n)``, `cross` ``(C, a, b)``, `diag` ``(C, n)``.
     Parameter names have the number of the class, in the order of the class names: ``class0_lengthscale``.
 
     Parameters
@@ -462,25 +440,11 @@ class PerClass(Combination):
         """Return the kernel of each class with its covariances multiplied by a number > 0."""
         return PerClass(*[kernel.scaled(factor) for kernel in self.kernels])
 
-    def gram(self, X: Array) -> Array:
-        """Return the covariances ``(C, n, n)`` of the process of each class at ``X (n, d)``."""
-        return np.stack([kernel.gram(X) for kernel in self.kernels])
+    def _value(self, values: Iterable[Array]) -> Array:
+        return np.stack(list(values))
 
-    def cross(self, A: Array, B: Array) -> Array:
-        """Return the covariances ``(C, a, b)`` between ``A (a, d)`` and other cases ``B (b, d)``, for each class."""
-        return np.stack([kernel.cross(A, B) for kernel in self.kernels])
-
-    def diag(self, X: Array) -> Array:
-        """Return the variances ``(C, n)`` at ``X (n, d)``, for each class."""
-        return np.stack([kernel.diag(X) for kernel in self.kernels])
-
-    def gram_vjp(self, X: Array, gram_bar: Array) -> dict[str, Array]:
-        """Return sum_cij gram_bar_cij dK_cij/dtheta for each parameter; ``gram_bar`` is ``(C, n, n)``."""
-        return self._named(kernel.gram_vjp(X, bar) for kernel, bar in zip(self.kernels, gram_bar, strict=True))
-
-    def diag_vjp(self, X: Array, diag_bar: Array) -> dict[str, Array]:
-        """Return sum_ci diag_bar_ci dk_c(x_i, x_i)/dtheta for each parameter; ``diag_bar`` is ``(C, n)``."""
-        return self._named(kernel.diag_vjp(X, bar) for kernel, bar in zip(self.kernels, diag_bar, strict=True))
+    def _bars(self, method: str, inputs: tuple[Array, ...], bar: Array) -> list[Array]:
+        return list(bar)
 
     def __repr__(self) -> str:
         return f"PerClass({', '.join(map(repr, self.kernels))})"

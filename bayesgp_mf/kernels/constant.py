@@ -31,7 +31,6 @@ class Bias(Homogeneous):
     """
 
     variance: ArrayLike = 1.0
-    parameter_names: ClassVar[tuple[str, ...]] = ("variance",)
     scale_name: ClassVar[str | None] = "variance"
     reads: ClassVar[Literal["numbers", "groups", "nothing"]] = "nothing"
 
@@ -70,7 +69,6 @@ class White(Homogeneous):
     """
 
     variance: ArrayLike = 1.0
-    parameter_names: ClassVar[tuple[str, ...]] = ("variance",)
     scale_name: ClassVar[str | None] = "variance"
     reads: ClassVar[Literal["numbers", "groups", "nothing"]] = "nothing"
     diag_vjp = Homogeneous.diag_vjp  # which is right whatever `gram_vjp` is

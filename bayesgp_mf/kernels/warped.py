@@ -11,7 +11,7 @@ import numpy as np
 from scipy.optimize import minimize_scalar
 
 from bayesgp_mf.kernels.base import Kernel
-from bayesgp_mf.kernels.combinations import Nested, OfOne, check_of_one, depth_around, leaves_of, rebuilt
+from bayesgp_mf.kernels.combinations import OfOne, check_of_one, depth_around
 from bayesgp_mf.kernels.values import Columns, Span, as_columns, chosen, positions
 from bayesgp_mf.types import Array
 
@@ -21,7 +21,7 @@ FARTHEST = 300.0
 """Logarithm beyond which a transformed number stays there: numbers end at 10^308, and their differences before."""
 
 
-class Warped(OfOne, Nested):
+class Warped(OfOne):
     r"""A kernel of inputs of which some columns went through the transformation of Yeo and Johnson [1]_.
 
     With :math:`z = (x - \mathrm{centre}) / \mathrm{scale}` and a power p, a column becomes
@@ -86,12 +86,11 @@ class Warped(OfOne, Nested):
             raise ValueError(f"scale must be > 0, got {list(self.scale)}.")
         self.depth: int = depth_around([kernel])
 
-    def leaves(self) -> list[Kernel]:
-        """Return the kernels below that have parameters of their own."""
-        return leaves_of(self.kernel)
+    def _named_below(self) -> list[Kernel]:
+        return self.kernel._named_below()  # noqa: SLF001
 
     def _rebuilt(self, labelled: Iterator[Kernel]) -> Self:
-        return self._made_with({"kernel": rebuilt(self.kernel, labelled)})
+        return self._made_with({"kernel": self.kernel._rebuilt(labelled)})  # noqa: SLF001
 
     def warp(self, X: Array) -> Array:
         """Return inputs ``(n, d)`` as the kernel below sees them."""

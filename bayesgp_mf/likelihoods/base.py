@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, is_dataclass, replace
 from typing import Any, ClassVar, Literal, NamedTuple, Self, TypeAlias
 
@@ -79,14 +79,14 @@ class Powers(NamedTuple):
         The other one.
     constant : float or (k,) array
         Logarithms of the constants.
-    slopes : object or None
-        Whose ``parameter_derivative(name, t, mean, variance)`` is that of the powers in the parameters of the first;
-        None where it has to be integrated.
+    slopes : function or None
+        The `Likelihood.parameter_derivative` of the powers, in the parameters of the first; None where it has to be
+        integrated.
     """
 
     form: Likelihood
     constant: float | Array
-    slopes: Any = None
+    slopes: Callable[..., Derivs] | None = None
 
 
 class Likelihood(ABC):
@@ -533,9 +533,10 @@ def check_number(name: str, value: float, *, zero_allowed: bool = False, what: s
     return number
 
 
-def check_variance(name: str, value: float, *, zero_allowed: bool) -> float:
+def check_noise_variance(value: float, *, zero_allowed: bool) -> float:
     """Return ``value`` as a float if it is a usable variance, else raise ValueError."""
-    return check_number(name, value, zero_allowed=zero_allowed, what=" (a variance, not a standard deviation)")
+    what = " (a variance, not a standard deviation)"
+    return check_number("noise_variance", value, zero_allowed=zero_allowed, what=what)
 
 
 def check_gaussian_variance(variance: Array) -> None:

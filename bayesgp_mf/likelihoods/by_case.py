@@ -27,10 +27,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bayesgp_mf.errors import UndefinedQuantityError
-from bayesgp_mf.likelihoods.base import Likelihood, Powers, Targets, check_largest
+from bayesgp_mf.likelihoods.base import Likelihood, Powers, check_largest
 from bayesgp_mf.likelihoods.centred import Bracket, Centred, Curve
 from bayesgp_mf.likelihoods.cumulants import tilted_cumulants
 from bayesgp_mf.types import Array, Derivs
+
+
+def _trait(name: str) -> Any:
+    """Return a property that is that of the likelihood that something is made of."""
+    return property(attrgetter(f"likelihood.{name}"))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -48,20 +53,9 @@ class Powered(Centred):
     likelihood: Likelihood
     weights: Array
 
-    @property
-    def targets(self) -> Targets:
-        """Those of the likelihood."""
-        return self.likelihood.targets
-
-    @property
-    def log_concave(self) -> bool:
-        """Whether the likelihood is, and so are its powers."""
-        return self.likelihood.log_concave
-
-    @property
-    def is_flat(self) -> bool:
-        """Whether the likelihood is, and so are its powers."""
-        return self.likelihood.is_flat
+    targets = _trait("targets")
+    log_concave = _trait("log_concave")
+    is_flat = _trait("is_flat")
 
     def sample(self, f: Array, rng: np.random.Generator) -> Array:
         """Draw one target for each latent value."""
@@ -170,16 +164,11 @@ def by_case(
     return replace(likelihood, **given) if isinstance(likelihood, _OfCases) else _OfCases(likelihood, **given)
 
 
-def _trait(name: str) -> Any:
-    """Return a property that is that of the likelihood of one case."""
-    return property(attrgetter(f"likelihood.{name}"))
+def _of_target(name: str) -> Any:
+    """Return a method of one target: that of the likelihood, with what is added to the first argument."""
 
-
-def _of_target(name: str, place: int) -> Any:
-    """Return a method of one target: that of the likelihood, with what is added to the argument at a place."""
-
-    def member(self: _OfCases, *args: Any) -> Any:
-        return methodcaller(name, *args[:place], self.added(args[place]), *args[place + 1 :])(self.likelihood)
+    def member(self: _OfCases, f: Array, *others: Any) -> Any:
+        return methodcaller(name, self.added(f), *others)(self.likelihood)
 
     return member
 
@@ -205,17 +194,17 @@ class _OfCases(Likelihood):
     of_one_case = _trait("of_one_case")
     check_targets = _trait("check_targets")
 
-    predict_proba = _of_target("predict_proba", 0)
-    sample = _of_target("sample", 0)
-    predictive_moments = _of_target("predictive_moments", 0)
-    level_probabilities = _of_target("level_probabilities", 0)
+    predict_proba = _of_target("predict_proba")
+    sample = _of_target("sample")
+    predictive_moments = _of_target("predictive_moments")
+    level_probabilities = _of_target("level_probabilities")
 
     def __repr__(self) -> str:
         return f"{self.likelihood!r} with {' and '.join(self.stored_by_case) or 'a prior mean'}"
 
     def __post_init__(self) -> None:
         _check(self.likelihood, self.prior_mean, self.offset, self.weights)
-        whole = [(slice(None), Powers(self.likelihood, 0.0, self.likelihood))]
+        whole = [(slice(None), Powers(self.likelihood, 0.0, self.likelihood.parameter_derivative))]
         parts = whole if self.weights is None else _in_parts(self.likelihood, self.weights)
         object.__setattr__(self, "_parts", tuple(parts))
 
@@ -265,7 +254,7 @@ class _OfCases(Likelihood):
 
     def parameter_derivative(self, name: str, t: Array, mean: Array, variance: Array) -> Derivs:
         """Return the derivative of `log_partition` in one of the parameters, and its two derivatives in mean."""
-        slopes = self._each(lambda part, *at: part.slopes.parameter_derivative(name, *at), (3,), t, mean, variance)
+        slopes = self._each(lambda part, *at: part.slopes(name, *at), (3,), t, mean, variance)
         return Derivs(*slopes)
 
     def higher_derivatives(self, t: Array, mean: Array, variance: Array, derivs: Derivs) -> Any:
@@ -401,7 +390,7 @@ def _in_parts(likelihood: Likelihood, weights: Array) -> list[_Part]:
     (once,) = np.nonzero(weights == 1.0)
     if once.size:
         some = likelihood.of_cases(once)
-        found.append((once, Powers(some, 0.0, some)))
+        found.append((once, Powers(some, 0.0, some.parameter_derivative)))
     (more,) = np.nonzero((weights > 0) & (weights != 1.0))
     together = _of_one_form(likelihood, weights, more)
     if together is not None:
@@ -421,7 +410,7 @@ def _in_parts(likelihood: Likelihood, weights: Array) -> list[_Part]:
     others = np.sort(np.concatenate(rest))
     if others.size:
         powered = Powered(likelihood.of_cases(others), weights[others])
-        found.append((others, Powers(powered, 0.0, powered)))
+        found.append((others, Powers(powered, 0.0, powered.parameter_derivative)))
     return found
 
 
@@ -433,4 +422,4 @@ def _of_one_form(likelihood: Likelihood, weights: Array, rows: NDArray[np.intp])
     powers = some.powers(weights[rows])
     if powers is None or powers.slopes is not None:
         return powers
-    return powers._replace(slopes=Powered(some, weights[rows]))
+    return powers._replace(slopes=Powered(some, weights[rows]).parameter_derivative)

@@ -185,7 +185,8 @@ class _OfRates(Counts):
         """Return the probability that a count is at most t when f ~ N(mean, variance)."""
         whole = np.floor(t)
         finite = np.clip(whole, 0.0, LARGEST)  # a quantile of rates that overflow is infinite
-        found = count_below(finite + 1.0, *self._shape_and_shift, mean, variance)
+        shape, shift = np.asarray(self.dispersion), np.log(self.dispersion) if np.isfinite(self.dispersion) else 0.0
+        found = count_below(finite + 1.0, shape, np.asarray(shift), mean, variance)
         return np.where(whole < 0, 0.0, np.where(whole > LARGEST, 1.0, found))
 
     def _of_targets(self, t: Array) -> tuple[Curve, Bracket]:
@@ -198,8 +199,8 @@ class _OfRates(Counts):
 
     @property
     @abstractmethod
-    def _shape_and_shift(self) -> tuple[Array, Array]:
-        """The other shape of `below.count_below`, and its shift."""
+    def dispersion(self) -> float:
+        """How little counts vary beyond Poisson's: infinite where they vary as these."""
 
     @abstractmethod
     def _constant(self, t: Array) -> Array:
@@ -228,6 +229,7 @@ class Poisson(_OfRates):
     """
 
     allows_noise: ClassVar[str] = "NegativeBinomial(dispersion)"
+    dispersion: ClassVar[float] = np.inf
 
     def check_targets(self, name: str, t: Array) -> None:
         """Raise a ValueError if the targets are not counts."""
@@ -253,10 +255,6 @@ class Poisson(_OfRates):
     def log_prob_graph(self, functions: Any, t: Any, f: Any) -> Any:
         """Return log p(t|f), written with the functions of ``functions``."""
         return t * f - functions.exp(f) - functions.gammaln(t + 1.0)
-
-    @property
-    def _shape_and_shift(self) -> tuple[Array, Array]:
-        return np.asarray(np.inf), np.asarray(0.0)
 
     def _constant(self, t: Array) -> Array:
         return np.asarray(-gammaln(t + 1.0))
@@ -344,10 +342,6 @@ class NegativeBinomial(_OfRates):
         x = f - functions.log(r)
         choose = functions.gammaln(t + r) - functions.gammaln(r) - functions.gammaln(t + 1.0)
         return choose + t * x - (t + r) * functions.softplus(x)
-
-    @property
-    def _shape_and_shift(self) -> tuple[Array, Array]:
-        return np.asarray(self.dispersion), np.log(self.dispersion)
 
     def _constant(self, t: Array) -> Array:
         return np.asarray(log_rising(np.asarray(self.dispersion), t) + t * np.log(self.dispersion) - gammaln(t + 1.0))

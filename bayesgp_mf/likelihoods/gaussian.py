@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -99,7 +100,8 @@ class Gaussian(base.Likelihood):
         noise = self._noise(weights)
         constant = np.log(2.0 * np.pi * noise)
         form = Gaussian(noise / weights)
-        return base.Powers(form, 0.5 * (constant - np.log(weights) - weights * constant), _Slopes(form, noise, weights))
+        slopes = partial(_slopes, form, noise, weights)
+        return base.Powers(form, 0.5 * (constant - np.log(weights) - weights * constant), slopes)
 
     def log_prob(self, t: Array, f: Array) -> Derivs:
         """Return log N(t | f, noise_variance), and its derivatives in f."""
@@ -150,16 +152,8 @@ class Gaussian(base.Likelihood):
         return of_each("Gaussian", "noise variances", self.noise_variance, f)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _Slopes:
-    """The derivative of powers of a Gaussian in its noise variance, which is ``noise (k,)`` of all cases."""
-
-    form: Gaussian
-    noise: Array
-    weights: Array
-
-    def parameter_derivative(self, name: str, t: Array, mean: Array, variance: Array) -> Derivs:
-        """Return it, and its two derivatives in mean: by the noise of the form, and by the constant."""
-        value, d1, d2 = self.form.parameter_derivative(name, t, mean, variance)
-        constant = 0.5 * (1.0 - self.weights) / self.noise
-        return Derivs(value / self.weights + constant, d1 / self.weights, d2 / self.weights)
+def _slopes(form: Gaussian, noise: Array, weights: Array, name: str, t: Array, mean: Array, variance: Array) -> Derivs:
+    """Return the derivative of powers in ``noise (k,)``, that of all cases: by that of the form and the constant."""
+    value, d1, d2 = form.parameter_derivative(name, t, mean, variance)
+    constant = 0.5 * (1.0 - weights) / noise
+    return Derivs(value / weights + constant, d1 / weights, d2 / weights)

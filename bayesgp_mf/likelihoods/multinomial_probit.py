@@ -10,7 +10,7 @@ import numpy as np
 
 from bayesgp_mf.errors import UndefinedQuantityError
 from bayesgp_mf.likelihoods import probit_tilted
-from bayesgp_mf.likelihoods.base import FLIP, ClassLikelihood, Tunable, check_flip, check_variance
+from bayesgp_mf.likelihoods.base import FLIP, ClassLikelihood, Tunable, check_flip, check_noise_variance
 from bayesgp_mf.likelihoods.class_names import flip_derivative, flipped, log_flipped
 from bayesgp_mf.likelihoods.star import MatrixSites, StarSites
 from bayesgp_mf.types import Array, Derivs
@@ -113,8 +113,7 @@ class MultinomialProbit(ClassLikelihood):
 
     def __post_init__(self) -> None:
         ClassLikelihood.__post_init__(self)  # super() does not know a class that was made anew for its slots
-        noise_variance = check_variance("noise_variance", self.noise_variance, zero_allowed=True)
-        object.__setattr__(self, "noise_variance", noise_variance)
+        object.__setattr__(self, "noise_variance", check_noise_variance(self.noise_variance, zero_allowed=True))
         object.__setattr__(self, "flip", check_flip(self.flip))
 
     @property

@@ -81,8 +81,7 @@ class Ordinal(base.Likelihood):
         if cuts.ndim != 1 or not cuts.size or not np.all(np.isfinite(cuts)) or np.any(np.diff(cuts) <= 0):
             raise ValueError(f"{expected}, such as [-1.0, 0.0, 1.0]; got {cuts.tolist()!r:.80}. Sort them, once each.")
         object.__setattr__(self, "cuts", tuple(cuts.tolist()))
-        noise_variance = base.check_variance("noise_variance", self.noise_variance, zero_allowed=False)
-        object.__setattr__(self, "noise_variance", noise_variance)
+        object.__setattr__(self, "noise_variance", base.check_noise_variance(self.noise_variance, zero_allowed=False))
 
     @property
     def n_levels(self) -> int:

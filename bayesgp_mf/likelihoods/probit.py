@@ -85,8 +85,7 @@ class Probit(base.Likelihood):
     }
 
     def __post_init__(self) -> None:
-        noise_variance = base.check_variance("noise_variance", self.noise_variance, zero_allowed=True)
-        object.__setattr__(self, "noise_variance", noise_variance)
+        object.__setattr__(self, "noise_variance", base.check_noise_variance(self.noise_variance, zero_allowed=True))
         object.__setattr__(self, "flip", base.check_flip(self.flip))
 
     @property

@@ -10,7 +10,7 @@ panel does not slip between its nodes.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, NamedTuple, TypeAlias
 
@@ -25,6 +25,7 @@ from bayesgp_mf.likelihoods.moments import from_moments
 from bayesgp_mf.matrices.factors import blocks
 from bayesgp_mf.types import Array, Derivs
 
+_Query: TypeAlias = "Callable[[_Averages], Array | Sequence[Array]]"
 _Density: TypeAlias = Callable[[Array, Array], Any]
 _Slopes: TypeAlias = Callable[[Array, Array], tuple[Array, ...]]
 _ORDER = 20  # nodes in a panel
@@ -172,13 +173,13 @@ class Quadrature(Likelihood):
         ``slopes`` returns log p and its derivatives ``(k, p)`` for targets ``(k,)`` and latent values ``(k, p)``, where
         there is better than differences.
         """
-        found = np.empty((3, mean.size))
-        for block, average in self._averages(t, mean, variance):
+
+        def query(average: _Averages) -> tuple[Array, Array, Array]:
             if slopes is None:
-                found[:, block] = average.partition(self._slopes, average.tilted.scale < self.step)
-            else:
-                found[:, block] = average.partition(slopes, np.ones(average.mode.size, dtype=bool))
-        return found
+                return average.partition(self._slopes, average.tilted.scale < self.step)
+            return average.partition(slopes, np.ones(average.mode.size, dtype=bool))
+
+        return self._each((3,), t, mean, variance, query)
 
     def _slopes(self, t: Array, f: Array) -> tuple[Array, ...]:
         found = _differences(self.log_density, np.repeat(t, f.shape[1]), f.ravel(), self.step)
@@ -186,36 +187,33 @@ class Quadrature(Likelihood):
 
     def tilted_cumulants(self, t: Array, mean: Array, variance: Array, order: int) -> Array:
         """Return what `cumulants.tilted_cumulants` does, for variances ``(n,)`` above zero."""
-        moments = np.empty((order, mean.size))
-        for block, average in self._averages(t, mean, variance):
+
+        def query(average: _Averages) -> list[Array]:
             offset = average.offset
             scaled = offset / average.at_nodes(np.sqrt(average(offset**2)))
-            moments[:, block] = [average(scaled**k) for k in range(1, order + 1)]
-        return from_moments(moments)[2:]
+            return [average(scaled**k) for k in range(1, order + 1)]
+
+        return from_moments(self._each((order,), t, mean, variance, query))[2:]
 
     def tilted_share(self, t: Array, mean: Array, variance: Array) -> Array:
         """Return what `Likelihood.tilted_share` does, for variances ``(n,)`` above zero."""
-        found = np.empty(mean.size)
-        for block, average in self._averages(t, mean, variance):
-            found[block] = average(average.offset**2)
-        return found
+        return self._each((), t, mean, variance, lambda average: average(average.offset**2))
 
     def tilted_average(self, t: Array, mean: Array, variance: Array, values: _Density) -> Array:
         """Return the averages ``(n,)`` of ``values(t, f)`` over the tilted densities, for variances above zero.
 
         ``values`` is asked for targets ``(k,)`` and latent values ``(k, p)``.
         """
-        found = np.empty(mean.size)
-        for block, average in self._averages(t, mean, variance):
-            found[block] = average(values(*average.targets_and_latent()))
-        return found
+        return self._each((), t, mean, variance, lambda average: average(values(*average.targets_and_latent())))
 
-    def _averages(self, t: Array, mean: Array, variance: Array) -> Iterator[tuple[slice, _Averages]]:
-        """Yield some cases at a time, with what averages over their tilted densities."""
+    def _each(self, lead: tuple[int, ...], t: Array, mean: Array, variance: Array, query: _Query) -> Array:
+        """Return what a function finds by averages over tilted densities, of some cases at a time: ``(*lead, n)``."""
+        found = np.empty((*lead, mean.size))
         for block in blocks(mean.size, _BLOCK):
             tilted = _Tilted(self.log_density, t[block], mean[block], np.sqrt(variance[block]))
             mode, peak = _mode(tilted)
-            yield block, _Averages(tilted, mode, peak, _integrate(tilted, mode, peak))
+            found[..., block] = query(_Averages(tilted, mode, peak, _integrate(tilted, mode, peak)))
+        return found
 
     def predict_proba(self, mean: Array, variance: Array) -> Array:
         """Return P(t = +1) when f ~ N(mean, variance), normalised over the two labels; elementwise.

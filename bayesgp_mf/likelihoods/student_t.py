@@ -3,7 +3,7 @@ r"""Measurements with outliers: Student's t distribution about the latent value.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
@@ -142,7 +142,7 @@ class StudentT(base.Likelihood):
             return None
         other = StudentT(self.scale * float(np.sqrt(self.df / df)), df)
         constant = weight * self._constant() - other._constant()
-        return base.Powers(other, float(constant), _Slopes(self, other, weight))
+        return base.Powers(other, float(constant), partial(_slopes, self, other, weight))
 
     def log_prob(self, t: Array, f: Array) -> Derivs:
         """Return log p(t|f) in nats, and its derivatives in f; ``t`` and ``f`` broadcast."""
@@ -355,24 +355,15 @@ class StudentT(base.Likelihood):
         return low, high
 
 
-@dataclass(frozen=True, slots=True)
-class _Slopes:
-    """The derivatives of a power in the parameters of what it is a power of, by those of the form that it has."""
-
-    once: StudentT
-    form: StudentT
-    weight: float
-
-    def parameter_derivative(self, name: str, t: Array, mean: Array, variance: Array) -> Derivs:
-        """Return the derivative of `log_partition` in a parameter, and its two derivatives in mean."""
-        once, form, weight = self.once, self.form, self.weight
-        by_scale = form.parameter_derivative("scale", t, mean, variance)
-        if name == "scale":
-            return _combined([(form.scale / once.scale, by_scale)], (1.0 - weight) / once.scale)
-        moved = 0.5 * form.scale * (1.0 / once.df - weight / form.df)
-        by_df = form.parameter_derivative("df", t, mean, variance)
-        constant = weight * (_constant_slope(once.df) - _constant_slope(form.df)) + moved / form.scale
-        return _combined([(moved, by_scale), (weight, by_df)], constant)
+def _slopes(once: StudentT, form: StudentT, weight: float, name: str, t: Array, mean: Array, variance: Array) -> Derivs:
+    """Return the derivative of a power in a parameter of what it is a power of, by those of the form that it has."""
+    by_scale = form.parameter_derivative("scale", t, mean, variance)
+    if name == "scale":
+        return _combined([(form.scale / once.scale, by_scale)], (1.0 - weight) / once.scale)
+    moved = 0.5 * form.scale * (1.0 / once.df - weight / form.df)
+    by_df = form.parameter_derivative("df", t, mean, variance)
+    constant = weight * (_constant_slope(once.df) - _constant_slope(form.df)) + moved / form.scale
+    return _combined([(moved, by_scale), (weight, by_df)], constant)
 
 
 def _combined(terms: list[tuple[float, Derivs]], constant: float) -> Derivs:

@@ -14,34 +14,6 @@ SMALL = 1000
 """Cases up to which one thread is the fastest; the developer guide has the times."""
 
 
-class _Limit:
-    """The limit of the whole process: the first that asks sets it, the last that is done restores what was there.
-
-    If each set and restored it, one could take another's limit for what was there before, and leave the process with
-    one thread for good; and if the first restored it, the others would go on with more threads, whose sums round
-    differently.
-    """
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._inside = 0
-        self._set: Any = None
-
-    def enter(self) -> None:
-        with self._lock:
-            # to ask costs far less than to set and restore what is so already
-            if self._inside == 0 and any(library.num_threads != 1 for library in _blas().lib_controllers):
-                self._set = _from_any_thread(lambda: _blas().limit(limits=1))
-            self._inside += 1
-
-    def leave(self) -> None:
-        with self._lock:
-            self._inside -= 1
-            if self._inside == 0 and self._set is not None:
-                _from_any_thread(self._set.restore_original_limits)
-                self._set = None
-
-
 def _from_any_thread(change: Callable[[], Any]) -> Any:
     """Call what changes the limit: from version 3.8 on, threadpoolctl ignores all threads but the first that did."""
     try:
@@ -57,7 +29,8 @@ def _let_go() -> None:
             library.clear_controlling_thread(force=True)
 
 
-_limit = _Limit()
+_lock = threading.Lock()
+_inside: list[Any] = []  # one for each that is inside: the first keeps what restores the limit, if there was one to set
 
 
 @contextmanager
@@ -70,11 +43,19 @@ def one_thread_if_small(n: int) -> Iterator[None]:
     if n > SMALL:
         yield
         return
-    _limit.enter()
+    # the first sets the limit, the last restores what was there: if each did, one could take another's limit for that,
+    # and leave one thread for good; if the first restored it, sums of the others would round differently
+    with _lock:
+        # to ask costs far less than to set and restore what is so already
+        needed = not _inside and any(library.num_threads != 1 for library in _blas().lib_controllers)
+        _inside.append(_from_any_thread(lambda: _blas().limit(limits=1)) if needed else None)
     try:
         yield
     finally:
-        _limit.leave()
+        with _lock:
+            limit = _inside.pop()
+            if limit is not None:
+                _from_any_thread(limit.restore_original_limits)
 
 
 @cache

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from bayesgp_mf.errors import NotPositiveDefiniteError
 from bayesgp_mf.matrices.factors import blocks, cholesky, psd_root, triangular_inverse
 from bayesgp_mf.matrices.memory import check_memory
-from bayesgp_mf.matrices.root import Root, RootSampler, Sampler
+from bayesgp_mf.matrices.root import Root, RootSampler
 from bayesgp_mf.types import Array
 
 Cases: TypeAlias = NDArray[np.intp] | slice
@@ -501,12 +501,15 @@ class Matrix(ABC):
 
     def posterior_factor(self, correction: Any) -> Array:
         """Return the triangular C ``(r, r)`` with the posterior covariance C C' of u, f = A u for the `root` A."""
-        return _posterior_factor(np.asarray(self.root), correction)
+        root, sites = np.asarray(self.root), correction.sites
+        if sites is not None:
+            return np.asarray(sites.weight_factor(root))
+        return cholesky(np.eye(root.shape[1]) - correction.quadratic(root))
 
-    def sampler(self, alpha: Array, correction: Any) -> Sampler:
+    def sampler(self, alpha: Array, correction: Any) -> RootSampler:
         """Return what draws the latent values of the training cases from the posterior with weights ``alpha (n,)``."""
         root = np.asarray(self.root)
-        return RootSampler(root, _posterior_factor(root, correction), root.T @ alpha)
+        return RootSampler(root, self.posterior_factor(correction), root.T @ alpha)
 
     def field_of_others(self, alpha: Array, variance: Array, sites: Sites) -> Array:
         """Return f_i - lambda_i alpha_i ``(n,)`` at cavity variances lambda."""
@@ -539,8 +542,3 @@ class Matrix(ABC):
         """
         sd = np.sqrt(self.diagonal())
         return float(np.finfo(np.float64).eps * np.linalg.norm(sd[..., :, None] * gradient * sd[..., None, :]))
-
-
-def _posterior_factor(root: Array, correction: Correction) -> Array:
-    sites = correction.sites
-    return cholesky(np.eye(root.shape[1]) - correction.quadratic(root)) if sites is None else sites.weight_factor(root)

@@ -42,11 +42,8 @@ def check_memory(n: int, settings: int = 1, rank: int | None = None, classes: in
     of_classes = PER_CLASS * (classes if classes > 1 else 0)
     dense = (PEAK + of_classes + (KEPT + of_classes) * (settings - 1)) * n**2
     needed = 8 * (dense if rank is None else (ROOTS + settings - 1) * n * rank)
-    available = available_bytes()
-    if needed <= available:
-        return
     what = f"{n} training cases" if settings == 1 else f"{n} training cases at {settings} settings of hyperparameters"
-    matrices = "dense matrices" if rank is None else f"roots of rank {rank}"
+    matrices = " for dense matrices" if rank is None else f" for roots of rank {rank}"
     advice = "Fit a random subset of the cases" + ("." if settings == 1 else ", or draw fewer hyperparameters.")
     if classes == 1:
         minutes = max(1, round((SEARCH_SECONDS + SECONDS_A_CASE * n) / 60))
@@ -54,10 +51,7 @@ def check_memory(n: int, settings: int = 1, rank: int | None = None, classes: in
             f"On inducing cases, fit(..., inducing=500), any kernel takes little memory, and a search for "
             f"hyperparameters about {minutes} minute{'s' * (minutes > 1)}. Or f{advice[1:]}"
         )
-    raise MemoryError(
-        f"{what} need about {needed / 2**30:.0f} GiB for {matrices}, and this machine has, or a "
-        f"limit leaves, {available / 2**30:.0f} GiB. {advice}"
-    )
+    check_bytes(what, needed, advice, matrices)
 
 
 def keeps_root(n: int, rank: int) -> bool:
@@ -81,12 +75,12 @@ def check_draws(draws: int, cases: int, kind: Literal["training", "new"], advice
     check_bytes(f"{draws} draws of {cases} {kind} cases", needed, advice)
 
 
-def check_bytes(what: str, needed: float, advice: str) -> None:
-    """Raise a MemoryError if this machine has not so many bytes, of what in the plural takes them."""
+def check_bytes(what: str, needed: float, advice: str, matrices: str = "") -> None:
+    """Raise a MemoryError if this machine has not so many bytes, of what in the plural takes them, and for what."""
     available = available_bytes()
     if needed > available:
         raise MemoryError(
-            f"{what} need about {needed / 2**30:.1f} GiB, and this machine has, or a limit leaves, "
+            f"{what} need about {needed / 2**30:.1f} GiB{matrices}, and this machine has, or a limit leaves, "
             f"{available / 2**30:.1f} GiB. {advice}"
         )
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NamedTuple, Protocol, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 from scipy.linalg import blas
@@ -240,16 +240,6 @@ class Drawn(NamedTuple):
     f: Array
     log_prior: Array
     log_density: Array
-
-
-class Sampler(Protocol):
-    """Draws from one posterior."""
-
-    def draw(self, draws: int, rng: np.random.Generator) -> Drawn:
-        """Return some draws."""
-
-    def log_prior(self, f: Array) -> Array:
-        """Return the log prior density of values ``(draws, n)``, as `draw` has it; K must be invertible."""
 
 
 class Own(NamedTuple):

@@ -11,17 +11,7 @@ from functools import cached_property, partial
 import numpy as np
 from numpy.typing import NDArray
 
-from bayesgp_mf.matrices.factors import (
-    blas_routine,
-    blocks,
-    cholesky,
-    gram_of_lower,
-    squared_symmetric_times,
-    symmetric,
-    symmetric_times,
-    times,
-    triangular_inverse,
-)
+from bayesgp_mf.matrices import factors
 from bayesgp_mf.matrices.matrix import Covariance, PosteriorCovariance, Sites, covariance_of_matrix
 from bayesgp_mf.types import Array
 
@@ -82,17 +72,17 @@ class SiteCorrection(Sites):
         return self._factorised()
 
     def _factorised(self) -> Array:
-        b_matrix = np.asarray(blas_routine("syr", self._gram)(1.0, self._root_precision, lower=1))
+        b_matrix = np.asarray(factors.blas_routine("syr", self._gram)(1.0, self._root_precision, lower=1))
         b_matrix *= self._gram.T  # which K is too, and in the same order of memory
         b_matrix.ravel(order="K")[:: b_matrix.shape[0] + 1] += 1.0
-        return cholesky(b_matrix, overwrite=True, is_lower=True)
+        return factors.cholesky(b_matrix, overwrite=True, is_lower=True)
 
     @cached_property
     def _inverse_factor(self) -> Array:
         """Its inverse, in place of it: what needs it is a diagonal or a product with many."""
         # one thread alone takes it out: two would invert the same memory (a cached property has no lock since 3.12)
         factor = vars(self).pop("_factor", None)
-        return triangular_inverse(self._factorised() if factor is None else factor, overwrite=True)
+        return factors.triangular_inverse(self._factorised() if factor is None else factor, overwrite=True)
 
     @property
     def _is_inverted(self) -> bool:
@@ -109,11 +99,11 @@ class SiteCorrection(Sites):
         # U Sigma_P U with Sigma_P the covariance under the positive sites alone
         projected = self._projected(cross)
         covariance = self._gram[np.ix_(negative, negative)] - projected.T @ projected
-        factor = cholesky(np.eye(negative.size) - root[:, None] * covariance * root)
+        factor = factors.cholesky(np.eye(negative.size) - root[:, None] * covariance * root)
         # G = (I - R_P K) E C^-T with E = identity columns times root
         columns = -self._half().T @ projected
         columns[negative, np.arange(negative.size)] += 1.0
-        removed = np.asarray((columns * root) @ triangular_inverse(factor).T)
+        removed = np.asarray((columns * root) @ factors.triangular_inverse(factor).T)
         return removed, 2.0 * float(np.sum(np.log(np.diag(factor))))
 
     @property
@@ -129,12 +119,12 @@ class SiteCorrection(Sites):
         inverse = self._inverse_factor
         scaled = np.multiply(cross, self._root_precision[:, None], order="F", dtype=inverse.dtype)
         # half the work of a product
-        return np.asarray(blas_routine("trmm", inverse)(1.0, inverse, scaled, lower=1, overwrite_b=1))
+        return np.asarray(factors.blas_routine("trmm", inverse)(1.0, inverse, scaled, lower=1, overwrite_b=1))
 
     def posterior(self, shift: Array) -> tuple[Array, Array]:
         """Return the weights alpha and the means K alpha, ``(n,)`` each, under sites with shifts ``b (n,)``."""
         alpha = self.weights(shift)
-        return alpha, times(self._gram, alpha)
+        return alpha, factors.times(self._gram, alpha)
 
     def weights(self, shift: Array) -> Array:
         """Return the weights ``alpha (n,)`` under sites with shifts ``b (n,)``: those of alpha + W K alpha = b."""
@@ -147,7 +137,7 @@ class SiteCorrection(Sites):
         # say little it is that difference, which holds for W = 0 and below, too
         rest = np.where(strong, 0.0, shift)
         measured = (shift - rest) / np.where(strong, self.site_precision, 1.0)
-        return np.asarray(rest + self.multiply(measured - times(self._gram, rest)))
+        return np.asarray(rest + self.multiply(measured - factors.times(self._gram, rest)))
 
     def multiply(self, vector: Array) -> Array:
         """Return ``R @ vector`` for ``vector (n,)``."""
@@ -155,7 +145,7 @@ class SiteCorrection(Sites):
         if self._is_inverted:
             product = scale * (self._inverse_factor.T @ (self._inverse_factor @ (scale * vector)))
         else:
-            solve = blas_routine("trsv", self._factor)  # twice: LAPACK's own is meant for many right-hand sides
+            solve = factors.blas_routine("trsv", self._factor)  # twice: LAPACK's own is meant for many right-hand sides
             halfway = solve(self._factor, scale * vector, lower=1, overwrite_x=1)
             product = scale * solve(self._factor, halfway, lower=1, trans=1, overwrite_x=1)
         if self._removed is not None:
@@ -250,16 +240,18 @@ class SiteCorrection(Sites):
 
     def dense(self) -> Array:
         """Return ``R (n, n)``."""
-        result = symmetric(gram_of_lower(self._half()))
+        result = factors.symmetric(factors.gram_of_lower(self._half()))
         if self._removed is not None:
             result -= self._removed @ self._removed.T
         return result
 
     def gradient(self, left: Array, right: Array) -> Array:
         """Return ``(left right' + right left' - R) / 2``, ``(n, n)``, for ``left`` and ``right (n,)``."""
-        lower = gram_of_lower(self._half())
+        lower = factors.gram_of_lower(self._half())
         lower *= -0.5
-        result = symmetric(blas_routine("syr2", lower)(0.5, left, right, lower=1, a=lower, overwrite_a=1))
+        result = factors.symmetric(
+            factors.blas_routine("syr2", lower)(0.5, left, right, lower=1, a=lower, overwrite_a=1)
+        )
         if self._removed is not None:
             result += 0.5 * (self._removed @ self._removed.T)
         return result
@@ -268,12 +260,12 @@ class SiteCorrection(Sites):
         """Return the products with the posterior covariance; all of it, whatever may be left out."""
         covariance = self.covariance_lower(cavity_variance)
         if cavity_variance.size > SQUARES_KEPT:
-            return Covariance(
-                partial(symmetric_times, covariance), partial(squared_symmetric_times, covariance), is_whole=True
-            )
-        squared = covariance**2
-        squared.ravel(order="K")[:: cavity_variance.size + 1] = 0.0
-        return Covariance(partial(symmetric_times, covariance), partial(symmetric_times, squared), is_whole=True)
+            squared_times = partial(factors.squared_symmetric_times, covariance)
+        else:
+            squared = covariance**2
+            squared.ravel(order="K")[:: cavity_variance.size + 1] = 0.0
+            squared_times = partial(factors.symmetric_times, squared)
+        return Covariance(partial(factors.symmetric_times, covariance), squared_times, is_whole=True)
 
     def covariance_with(self, which: NDArray[np.intp]) -> Iterator[tuple[slice, Array]]:
         r"""Yield posterior covariances ``(k, m)`` of all cases, some at a time, with those of given numbers ``(m,)``.
@@ -287,13 +279,13 @@ class SiteCorrection(Sites):
             more, less = self.halves(self._gram)
             found = self._gram[:, which] - (more.T @ more[:, which] - less.T @ less[:, which])
         elif self._removed is None and np.array_equal(which, np.arange(precision.size)):  # half the work
-            found = symmetric(gram_of_lower(self._inverse_factor * (1.0 / self._root_precision)))
+            found = factors.symmetric(factors.gram_of_lower(self._inverse_factor * (1.0 / self._root_precision)))
             found = found if found.flags.c_contiguous else found.T  # it is the same, and rows are asked for
             np.negative(found, out=found)
         else:
             found = self.rows(which).T / -np.multiply.outer(precision, precision[which])
         found[which, np.arange(which.size)] = variance[which]
-        for block in blocks(variance.size, max(1, AT_ONCE // which.size)):
+        for block in factors.blocks(variance.size, max(1, AT_ONCE // which.size)):
             yield block, found[block]
 
     def posterior_covariance(self) -> PosteriorCovariance:
@@ -330,7 +322,7 @@ class SiteCorrection(Sites):
         half = self._inverse_factor
         del self._inverse_factor
         half *= 1.0 / self._root_precision  # products take half the time of quotients
-        covariance = gram_of_lower(half)
+        covariance = factors.gram_of_lower(half)
         np.negative(covariance, out=covariance)
         covariance.ravel(order="K")[:: cavity_variance.size + 1] = cavity_variance / (
             1.0 + self.site_precision * cavity_variance

@@ -107,12 +107,8 @@ class ClassCorrection(Correction):
     def covariances(self) -> Array:
         """Return the posterior covariances ``(n, C, C)`` of the classes of each training case."""
 
-    def quadratic_diagonal(self, features: Array) -> Array:
-        """Return k_c' R_cc k_c ``(C, m)`` of each new case."""
-        return np.array(np.diagonal(self.blocks(features), axis1=1, axis2=2).T)
-
     def dense(self) -> Array:
-        """Return ``R (C, n, C, n)``, for tests: nothing else makes a matrix of so many rows."""
+        """Return ``R (C, n, C, n)``: the methods make no matrix of so many rows."""
         n, n_classes = self.site.numbers.shape[:2]
         every = np.einsum("cd,ij->cijd", np.eye(n_classes), np.eye(n))
         return np.moveaxis(self.multiply(every), -1, 2)
@@ -261,16 +257,6 @@ class DenseClassCorrection(ClassCorrection):
                 of_each = own.T.reshape(*which.shape, -1)
                 result[..., c, c] += of_class(self._gram, c)[which] @ np.swapaxes(of_each, 1, 2)
         return result
-
-    def quadratic(self, features: Array) -> Array:
-        """Return k_c' R_cd k_d ``(C, m, C, m)``: for few cases."""
-        seen = self._seen(features)
-        halves = np.stack([half for *_, half in seen])
-        result = np.einsum("cki,k,dkj->cidj", halves, self._signs, halves, optimize=True)
-        for c, (k, own, _) in enumerate(seen):
-            if own is not None:
-                result[c, :, c] += k.T @ own
-        return np.asarray(result)
 
     def gradient(self, left: Array, right: Array) -> Array:
         """Return (l_c r_c' + r_c l_c' - R_cc)/2, summed over classes that share K: ``(n, n)``, or ``(C, n, n)``."""

@@ -39,7 +39,7 @@ from bayesgp_mf.likelihoods.softmax_integral import contrast_basis
 from bayesgp_mf.matrices.factors import blocks
 from bayesgp_mf.multiclass.class_gram import class_gram
 from bayesgp_mf.multiclass.correction import DenseClassCorrection, case_covariances, of_class, times_gram
-from bayesgp_mf.multiclass.site_form import CaseSites, site_form
+from bayesgp_mf.multiclass.site_form import match
 from bayesgp_mf.types import Array
 
 NEAREST = 4
@@ -114,10 +114,6 @@ class JointCases:
     def _correction(self) -> DenseClassCorrection:
         return cast("DenseClassCorrection", self.solution.correction)
 
-    def _match(self, t: Array, mean: Array, covariance: Array) -> CaseSites:
-        likelihood = cast("ClassLikelihood", self.problem.likelihood)
-        return site_form(likelihood).match(likelihood, t, mean, covariance)
-
     @cached_property
     def _basis(self) -> Array:
         return contrast_basis(self.problem.n_classes)
@@ -143,7 +139,7 @@ class JointCases:
     @cached_property
     def _log_partition(self) -> Array:
         """Log Z ``(n,)`` of the observed cases at their cavities."""
-        return self._match(self.problem.t, *cast("Cavity", self.solution.cavity)).log_partition
+        return match(self.problem.likelihood, self.problem.t, *cast("Cavity", self.solution.cavity)).log_partition
 
     def _nearest(self, cross: Array) -> tuple[NDArray[np.intp], Array]:
         """Return for each new case the observed ones that tell most of it ``(m, k)``, and their covariances with it.
@@ -250,7 +246,7 @@ class JointCases:
         solved = np.linalg.solve(left, np.concatenate([own, residual[..., None]], axis=2))
         covariance, mean = 0.5 * (solved[..., :q] + np.swapaxes(solved[..., :q], 1, 2)), solved[..., q]
         _require_covariances(covariance)
-        found = self._match(t, centre + mean @ basis.T, basis @ covariance @ basis.T)
+        found = match(self.problem.likelihood, t, centre + mean @ basis.T, basis @ covariance @ basis.T)
         precision, slope = _within(basis, found.site.precision), found.gradient @ basis
         shift = slope + _times(precision, mean + _times(covariance, slope))
         more, further = precision - sites.precision[:, i], shift - sites.shift[:, i]

@@ -21,7 +21,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import NamedTuple
 
 import numpy as np
 from scipy.special import log_softmax
@@ -148,10 +147,10 @@ def _check_softmax(likelihood: Likelihood) -> None:
         )
 
 
-class _Hill(NamedTuple):
-    """The log posterior of a problem; a `mode.Hill`, whose sites w (diag(pi) - pi pi') are known by w pi."""
+class _Hill(Hill):
+    """That of a latent value for each class, whose sites w (diag(pi) - pi pi') are known by w pi."""
 
-    problem: Problem
+    __slots__ = ()
 
     @property
     def scale(self) -> Array:

@@ -210,15 +210,6 @@ class RootClassCorrection(ClassCorrection):
         prior = np.einsum("ij,ij->j", features, features)[:, None, None] * within
         return np.asarray(prior - self._basis @ self.contrast_covariances(features) @ self._basis.T)
 
-    def quadratic(self, features: Array) -> Array:
-        """Return k_c' R_cd k_d ``(C, m, C, m)`` for features ``(M, m)``: for few cases, as in tests."""
-        (rank, m), size = features.shape, self._basis.shape[1]
-        projected = (self.inverse_factor.reshape(-1, size, rank) @ features).reshape(-1, size * m)
-        kept = np.kron(np.eye(size), features.T @ features) - projected.T @ projected
-        return np.asarray(
-            np.einsum("ca,aibj,db->cidj", self._basis, kept.reshape(size, m, size, m), self._basis, optimize=True)
-        )
-
     def gradient(self, left: Array, right: Array) -> RootGradient:
         """Return the derivative, known by its product with the root."""
         return RootGradient(self.gram, left, right, self, np.zeros(left.shape[0]))

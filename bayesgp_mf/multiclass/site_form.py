@@ -9,7 +9,6 @@ from typing import Any, ClassVar, NamedTuple, Self
 import numpy as np
 
 from bayesgp_mf.errors import NotPositiveDefiniteError
-from bayesgp_mf.likelihoods.base import ClassLikelihood
 from bayesgp_mf.likelihoods.softmax_integral import contrast_basis
 from bayesgp_mf.likelihoods.star import star_precision, star_root
 from bayesgp_mf.types import Array
@@ -56,18 +55,6 @@ class SiteForm(ABC):
     def __init__(self, numbers: Array) -> None:
         self.numbers = numbers
         self.n_classes = int(numbers.shape[1])
-
-    @classmethod
-    @abstractmethod
-    def match(
-        cls, likelihood: ClassLikelihood, t: Array, mean: Array, covariance: Array, points: int | None = None
-    ) -> CaseSites:
-        """Return what labels ``t (n,)`` make of Gaussians ``(n, C)`` and ``(n, C, C)``."""
-
-    @classmethod
-    @abstractmethod
-    def of(cls, site: SiteForm) -> Self:
-        """Return sites in this form, or raise a ValueError if they have none."""
 
     @classmethod
     @abstractmethod
@@ -125,21 +112,6 @@ class StarForm(SiteForm):
 
     is_noise = True
     stored_as = "site_weight"
-
-    @classmethod
-    def match(
-        cls, likelihood: ClassLikelihood, t: Array, mean: Array, covariance: Array, points: int | None = None
-    ) -> CaseSites:
-        """Return what the labels make of Gaussians."""
-        log_partition, gradient, weight = likelihood.star_sites(t, mean, covariance, points)
-        return CaseSites(log_partition, gradient, cls(weight))
-
-    @classmethod
-    def of(cls, site: SiteForm) -> StarForm:
-        """Return sites that are of this form already."""
-        if not isinstance(site, StarForm):
-            raise ValueError("this needs a solution with C numbers for each site, got one with a matrix for each.")
-        return site
 
     @classmethod
     def unpack(cls, packed: Array, scale: Array) -> StarForm:
@@ -204,19 +176,6 @@ class MatrixForm(SiteForm):
     """
 
     stored_as = "site_matrix"
-
-    @classmethod
-    def match(
-        cls, likelihood: ClassLikelihood, t: Array, mean: Array, covariance: Array, points: int | None = None
-    ) -> CaseSites:
-        """Return what the labels make of Gaussians."""
-        log_partition, gradient, precision = likelihood.matrix_sites(t, mean, covariance)
-        return CaseSites(log_partition, gradient, cls(precision))
-
-    @classmethod
-    def of(cls, site: SiteForm) -> MatrixForm:
-        """Return any sites as matrices."""
-        return cls(site.precision)
 
     @classmethod
     def unpack(cls, packed: Array, scale: Array) -> MatrixForm:
@@ -292,3 +251,12 @@ def _of_entries_between(site: Array) -> Array:
 def site_form(likelihood: Any) -> type[SiteForm]:
     """Return the form that sites of a likelihood have."""
     return MatrixForm if likelihood.site_shape == "matrix" else StarForm
+
+
+def match(likelihood: Any, t: Array, mean: Array, covariance: Array, points: int | None = None) -> CaseSites:
+    """Return what labels ``t (n,)`` make of Gaussians ``(n, C)`` and ``(n, C, C)``."""
+    if likelihood.site_shape == "matrix":
+        log_partition, gradient, precision = likelihood.matrix_sites(t, mean, covariance)
+        return CaseSites(log_partition, gradient, MatrixForm(precision))
+    log_partition, gradient, weight = likelihood.star_sites(t, mean, covariance, points)
+    return CaseSites(log_partition, gradient, StarForm(weight))

@@ -42,7 +42,7 @@ from bayesgp_mf.multiclass import class_gram
 from bayesgp_mf.multiclass.few import FEW, FewCases
 from bayesgp_mf.multiclass.joint import JointCases
 from bayesgp_mf.multiclass.nearest import NearestCases
-from bayesgp_mf.multiclass.site_form import CaseSites, SiteForm, site_form
+from bayesgp_mf.multiclass.site_form import CaseSites, MatrixForm, SiteForm, match, site_form
 from bayesgp_mf.solvers.accuracy import assessed, in_deviations, require_accurate
 from bayesgp_mf.solvers.driver import fixed_point, require_solved
 from bayesgp_mf.types import Array
@@ -196,14 +196,14 @@ class StarTap:
         """Return the sites at the prior."""
         prior = class_gram.class_gram(problem).prior
         mean, covariance = np.zeros_like(prior), prior[:, :, None] * np.eye(problem.n_classes)
-        found = _sites_at(problem, mean + prior_mean, covariance, FEWEST)
+        found = match(problem.likelihood, problem.t, mean + prior_mean, covariance, FEWEST)
         return ClassSites(found.site, _shift(found.site.precision, mean, covariance, found))
 
     def _finish(self, problem: Problem, state: ClassSites, info: Info, points: int | None) -> Solution:
         alpha, correction = _posterior(problem, state)
         own = class_gram.own_sites(correction)
         mean, covariance = cavity = class_gram.class_cavity(problem, own, alpha)
-        found = _sites_at(problem, mean, covariance, points)
+        found = match(problem.likelihood, problem.t, mean, covariance, points)
         value = float(np.sum(found.log_partition)) - 0.5 * float(
             np.sum(alpha * class_gram.class_gram(problem).times(alpha))
         )
@@ -274,12 +274,6 @@ def _check_likelihood(likelihood: Likelihood) -> None:
         cast("ClassLikelihood", likelihood).star_points(known)
 
 
-def _sites_at(problem: Problem, mean: Array, covariance: Array, points: int | None) -> CaseSites:
-    # of a likelihood that was checked when the number of its nodes was asked for
-    likelihood = cast("ClassLikelihood", problem.likelihood)
-    return site_form(likelihood).match(likelihood, problem.t, mean, covariance, points)
-
-
 def _shift(precision: Array, mean: Array, covariance: Array, found: CaseSites) -> Array:
     """Return b ``(n, C)``, W times the tilted mean and the slope, of sites at cavities ``(n, C)`` and ``(n, C, C)``."""
     tilted_mean = mean + np.einsum("icd,id->ic", covariance, found.gradient)
@@ -299,7 +293,12 @@ def _state_of(problem: Problem, solution: Solution) -> ClassSites:
     correction, latent = class_gram.class_correction(solution), class_gram.class_gram(problem).times(solution.alpha)
     # b = W (K alpha) + alpha, since alpha = b - W K alpha
     shift = np.einsum("icd,id->ic", correction.site.precision, latent) + solution.alpha
-    return ClassSites(site_form(problem.likelihood).of(correction.site), shift)
+    site = correction.site
+    if site_form(problem.likelihood) is MatrixForm:
+        site = MatrixForm(site.precision)
+    elif not site.is_noise:
+        raise ValueError("this needs a solution with C numbers for each site, got one with a matrix for each.")
+    return ClassSites(site, shift)
 
 
 def _iterate(
@@ -321,7 +320,7 @@ def _iterate(
         precision = state.site.precision
         alpha, correction = _posterior(problem, state)
         mean, covariance = class_gram.class_cavity(problem, class_gram.own_sites(correction), alpha)
-        found = _sites_at(problem, mean + prior_mean, covariance, points)
+        found = match(problem.likelihood, problem.t, mean + prior_mean, covariance, points)
         sd = np.sqrt(np.diagonal(covariance, axis1=1, axis2=2))
         residual = np.linalg.norm(sd * (found.gradient - alpha))
         enough = MEAN_GAIN * residual
@@ -330,7 +329,7 @@ def _iterate(
             # covariances stay, and nothing costs more than a product of K with C columns
             alpha = correction.weights(_shift(precision, mean, covariance, found))
             further = class_gram.cavity_mean(problem, covariance, alpha)
-            nearer = _sites_at(problem, further + prior_mean, covariance, points)
+            nearer = match(problem.likelihood, problem.t, further + prior_mean, covariance, points)
             left = np.linalg.norm(sd * (nearer.gradient - alpha))
             if not left < residual:
                 break

@@ -16,16 +16,8 @@ from bayesgp_mf.inference.undefined import without_cases
 from bayesgp_mf.matrices.factors import blocks, psd_root
 from bayesgp_mf.matrices.matrix import Correction, Matrix, PosteriorCovariance
 from bayesgp_mf.methods import METHODS, check_cavities, check_marginals
-from bayesgp_mf.processes import probed
-from bayesgp_mf.processes.corrected import (
-    Corrected,
-    CorrectedProba,
-    LeftOut,
-    Points,
-    gaussian_density,
-    nothing_to_correct,
-    say_unsettled,
-)
+from bayesgp_mf.processes import corrected, probed
+from bayesgp_mf.processes.corrected import CorrectedProba, LeftOut, Points
 from bayesgp_mf.processes.paths import TooRoughError, cover, draw_weights, training_basis, values
 from bayesgp_mf.processes.process import LARGEST_JOINT, Draws, Latent, Marginals, NotJointlyError, Part
 from bayesgp_mf.processes.tilted import tilted_values
@@ -147,7 +139,7 @@ class Posterior(Part):
 
     def corrected_points_at(self, X: Array) -> Points | None:
         """Return latent values less the prior mean with corrected weights; None where there is nothing to correct."""
-        if nothing_to_correct(self.problem):
+        if corrected.nothing_to_correct(self.problem):
             return None
         mean, variance = self.latent_at(X)
         self._corrected.say_if_unsure()
@@ -165,7 +157,7 @@ class Posterior(Part):
 
         None where it is not measured, as for `probability_shift`. Of many new cases some at equal steps are looked at.
         """
-        if nothing_to_correct(self.problem):
+        if corrected.nothing_to_correct(self.problem):
             return 0.0
         if not len(X) or not probed.is_measured(self.problem, self.solution):
             return None
@@ -176,7 +168,7 @@ class Posterior(Part):
         prior = np.broadcast_to(self._prior_mean(some), mean.shape)
         offset = np.broadcast_to(self.new_cases.get("offset", 0.0), (len(X),))[rows]
         return probed.shift_at(
-            Corrected(self.problem, self.solution, probed.ANSWERING),
+            corrected.Corrected(self.problem, self.solution, probed.ANSWERING),
             lambda which: self._features(some[which]),
             (mean - prior, variance),
             prior,
@@ -191,8 +183,8 @@ class Posterior(Part):
             raise UndefinedQuantityError(
                 f"the latent value of case {int(np.argmin(variance))} of X_new is known: it has no density."
             )
-        if nothing_to_correct(self.problem):
-            return gaussian_density(f, mean, variance)
+        if corrected.nothing_to_correct(self.problem):
+            return corrected.gaussian_density(f, mean, variance)
         prior = np.broadcast_to(self._prior_mean(X), mean.shape)
         self._corrected.say_if_unsure()
         return self._corrected.density(
@@ -203,11 +195,11 @@ class Posterior(Part):
     def corrected_loo(self) -> Array:
         """Log predictive density ``(n,)`` of each case given the others, corrected as in `predict_proba`."""
         uncorrected = self.loo.log_density
-        if nothing_to_correct(self.problem):
+        if corrected.nothing_to_correct(self.problem):
             return uncorrected
         self._corrected.say_if_unsure()
         found, settled = self._corrected.left_out(uncorrected)
-        say_unsettled(settled, "densities of", "training cases")
+        corrected.say_unsettled(settled, "densities of", "training cases")
         return found
 
     @property
@@ -216,7 +208,7 @@ class Posterior(Part):
 
         Beside what it knows by itself, their sum may be off by what the corrected evidence leaves.
         """
-        if nothing_to_correct(self.problem):
+        if corrected.nothing_to_correct(self.problem):
             return LeftOut(self.loo.log_density, np.zeros(self.problem.n, dtype=bool), 0.0)
         if not probed.is_measured(self.problem, self.solution):
             return None
@@ -262,25 +254,20 @@ class Posterior(Part):
         return known, self._shift(covariance) if is_solved and known is not None else None
 
     @cached_property
-    def _corrected(self) -> Corrected:
+    def _corrected(self) -> corrected.Corrected:
         self._check_cases("corrected prediction")
-        return Corrected(self.problem, self.solution)
+        return corrected.Corrected(self.problem, self.solution)
 
     def predictive_at(self, X: Array) -> tuple[Array, Array, Array]:
         """Return what `predictive` does at inputs that were checked."""
         mean, variance = self.latent_at(X)
         if self._cloud is None:
             return mean, variance, self.new_likelihood.predict_proba(mean, variance)
-        return mean, variance, self._mixed_proba(self._cloud, X)
-
-    def _mixed_proba(self, cloud: Cloud, X_new: Array) -> Array:
-        likelihood = self.problem.likelihood
-        return np.concatenate(
-            [
-                cloud.predict_proba(likelihood, self.kernel.cross(self.X, block), self.kernel.diag(block))
-                for block in (X_new[part] for part in blocks(X_new.shape[0], MIXED_BLOCK))
-            ]
-        )
+        each = [
+            self._cloud.predict_proba(self.problem.likelihood, self.kernel.cross(self.X, some), self.kernel.diag(some))
+            for some in (X[block] for block in blocks(X.shape[0], MIXED_BLOCK))
+        ]
+        return mean, variance, np.concatenate(each)
 
     @cached_property
     def at_training(self) -> tuple[Array, Array]:
@@ -325,7 +312,10 @@ class Posterior(Part):
         # of a Gaussian posterior the solution itself says, in `_tilt`, whether it has cavities
         check_marginals(marginals, None if self._known is None else self.method)
         if self._known is not None:
-            yield self._draw_known(self._known, draws, rng)
+            f, log_prior = self._known.draw(draws, rng)
+            log_likelihood = self.problem.likelihood.log_prob(self.problem.t, f)
+            log_p = log_likelihood.value.sum(axis=1) + log_prior
+            yield Draws(f, log_likelihood, log_p, log_p - self.log_evidence)
             return
         sampler = self._matrix.sampler(self.solution.alpha, self.solution.correction)
         for block in blocks(max(draws, 1), max(size, 1)):
@@ -336,12 +326,6 @@ class Posterior(Part):
                 log_prior = sampler.log_prior(f)
             log_likelihood = self.problem.likelihood.log_prob(self.problem.t, f)
             yield Draws(f + self._offset, log_likelihood, log_likelihood.value.sum(axis=1) + log_prior, log_q)
-
-    def _draw_known(self, known: KnownPosterior, draws: int, rng: np.random.Generator) -> Draws:
-        f, log_prior = known.draw(draws, rng)
-        log_likelihood = self.problem.likelihood.log_prob(self.problem.t, f)
-        log_p = log_likelihood.value.sum(axis=1) + log_prior
-        return Draws(f, log_likelihood, log_p, log_p - self.log_evidence)
 
     def _tilt(self, f: Array) -> tuple[Array, Array]:
         """Carry Gaussian draws ``(draws, n)`` to the tilted marginals; also the log of the slope of the whole map."""
@@ -366,7 +350,10 @@ class Posterior(Part):
 
     def draw_at(self, X: Array, draws: int, rng: np.random.Generator) -> Array:
         """Return what `draw_new` does at inputs that were checked."""
-        weights, correction = self._means_and_correction(draws, rng)
+        weights, correction = self.solution.alpha, self.solution.correction
+        if self._known is not None:  # each draw has weights of its own
+            cloud = self._known.draw_cloud(draws, rng)
+            weights, correction = cloud.weights, cloud.correction
         matrix = self.problem.in_form(correction.form)
         if X.shape[0] <= LARGEST_JOINT and matrix.is_whole:
             cross = self.kernel.cross(self.X, X)
@@ -391,13 +378,6 @@ class Posterior(Part):
         vars(self)["_drawn"] = None if moments is None else (X, moments)  # who draws asks for these next
         f += self._prior_mean(X)
         return f
-
-    def _means_and_correction(self, draws: int, rng: np.random.Generator) -> tuple[Array, Correction]:
-        """Return alpha ``(n,)`` or, of an exact posterior, that of each draw ``(draws, n)``; and R."""
-        if self._known is None:
-            return self.solution.alpha, self.solution.correction
-        cloud = self._known.draw_cloud(draws, rng)
-        return cloud.weights, cloud.correction
 
 
 class _Moments:

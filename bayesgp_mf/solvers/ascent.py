@@ -15,12 +15,12 @@ equations of the exact posterior.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 
-from bayesgp_mf.errors import Status
+from bayesgp_mf.errors import NotPositiveDefiniteError, Status
 from bayesgp_mf.inference.problem import Problem
 from bayesgp_mf.inference.solution import Control, Info
 from bayesgp_mf.matrices.matrix import Sites
@@ -160,24 +160,41 @@ class ModeState(NamedTuple):
     correction: Any = None
 
 
-class Hill(Protocol):
-    """What the climb asks of a problem."""
+@dataclass(frozen=True, slots=True, eq=False)
+class Hill:
+    """The log posterior of a problem, to be climbed: of one latent value for each case."""
+
+    problem: Problem
 
     @property
     def scale(self) -> Array:
         """Standard deviations of the prior: alpha times them is a pure number."""
+        return np.sqrt(self.problem.matrix.diagonal())
 
     def times(self, weights: Array) -> Array:
         """Return K times weights."""
+        return self.problem.matrix @ weights
 
     def log_prob(self, latent: Array) -> Derivs:
         """Return log p(t|f) of each case, its slopes, and minus W, in the form that the correction takes."""
+        return self.problem.likelihood.log_prob(self.problem.t, latent)
 
     def precision_at(self, derivs: Derivs) -> Array:
         """Return the diagonal of W, as many numbers as there are weights."""
+        return np.asarray(-derivs.d2)
 
     def direction(self, derivs: Derivs, residual: Array) -> tuple[Array, Sites | None]:
         """Return (I - R K) times ``residual``, or another direction that leads up, and R if it is to be kept."""
+        correction = self.problem.matrix.sites(-derivs.d2)
+        try:
+            return correction.weights(residual), correction
+        except NotPositiveDefiniteError:
+            # between the summits of a likelihood that is not log-concave; this direction still leads up
+            correction = self.problem.matrix.sites(np.abs(derivs.d2))
+        try:
+            return correction.weights(residual), correction
+        except NotPositiveDefiniteError as error:
+            raise accuracy.rounding_decides("laplace", accuracy.NO_FACTOR) from error
 
 
 def find_mode(hill: Hill, zero: ModeState, control: Control, start: Array | None = None) -> tuple[ModeState, Info]:

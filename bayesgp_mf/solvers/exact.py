@@ -71,14 +71,11 @@ class Exact:
         """With labels its posterior is no Gaussian process, but known all the same."""
         return Traits(
             matrices=frozenset({"dense", "inducing"}),
-            known_posterior=self._known_posterior,
+            known_posterior=lambda problem: ExactPosterior(self, problem) if problem.likelihood.is_binary else None,
             loo_gradient=_loo_gradient,
             parameter_gradient=_parameter_gradient,
             check=_noise_of,
         )
-
-    def _known_posterior(self, problem: Problem) -> ExactPosterior | None:
-        return ExactPosterior(self, problem) if problem.likelihood.is_binary else None
 
     def solve(self, problem: Problem, control: Control = Control(), start: Solution | None = None) -> Solution:
         """Return the exact posterior mean, covariance and evidence of a problem.

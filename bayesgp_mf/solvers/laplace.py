@@ -27,7 +27,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import NamedTuple
 
 import numpy as np
 
@@ -42,7 +41,7 @@ from bayesgp_mf.solvers import accuracy, ascent
 from bayesgp_mf.solvers.driver import require_solved
 from bayesgp_mf.solvers.loo_gradient import loo_gradient, pull_back_nothing
 from bayesgp_mf.solvers.sites import linear_response
-from bayesgp_mf.types import Array, Derivs
+from bayesgp_mf.types import Array
 
 ROUNDS = 3
 EVIDENCE_ERROR = 3e-7
@@ -109,7 +108,7 @@ class Laplace:
     def hill(self, problem: Problem) -> ascent.Hill:
         """Return the log posterior, to be climbed; UndefinedQuantityError if the likelihood has no curvature."""
         _check_curvature(problem.likelihood)
-        return _Hill(problem)
+        return ascent.Hill(problem)
 
     def step(self, problem: Problem, state: ascent.ModeState) -> ascent.ModeState:
         """Return the state after one Newton step, shortened until Psi rises; the same state if it cannot."""
@@ -127,7 +126,7 @@ class Laplace:
         NotPositiveDefiniteError
             If K^-1 + W is not positive definite: the state is no summit of the posterior.
         """
-        hill, same = _Hill(problem), SAME_SITES * problem.n
+        hill, same = ascent.Hill(problem), SAME_SITES * problem.n
         mode = ascent.state_at(hill, state.alpha, state.correction)
         if mode.correction is None:
             mode = mode._replace(correction=problem.matrix.sites(hill.precision_at(mode.derivs)))
@@ -258,37 +257,6 @@ class Laplace:
         return linear_response(problem, solution)
 
 
-class _Hill(NamedTuple):
-    """The log posterior of a problem; a `mode.Hill`."""
-
-    problem: Problem
-
-    @property
-    def scale(self) -> Array:
-        return np.sqrt(self.problem.matrix.diagonal())
-
-    def times(self, weights: Array) -> Array:
-        return self.problem.matrix @ weights
-
-    def log_prob(self, latent: Array) -> Derivs:
-        return self.problem.likelihood.log_prob(self.problem.t, latent)
-
-    def precision_at(self, derivs: Derivs) -> Array:
-        return np.asarray(-derivs.d2)
-
-    def direction(self, derivs: Derivs, residual: Array) -> tuple[Array, Sites]:
-        correction = self.problem.matrix.sites(-derivs.d2)
-        try:
-            return correction.weights(residual), correction
-        except NotPositiveDefiniteError:
-            # between the summits of a likelihood that is not log-concave; this direction still leads up
-            correction = self.problem.matrix.sites(np.abs(derivs.d2))
-        try:
-            return correction.weights(residual), correction
-        except NotPositiveDefiniteError as error:
-            raise accuracy.rounding_decides(laplace.name, accuracy.NO_FACTOR) from error
-
-
 def _check_curvature(likelihood: Likelihood) -> None:
     if likelihood.is_flat:
         raise UndefinedQuantityError(
@@ -298,7 +266,7 @@ def _check_curvature(likelihood: Likelihood) -> None:
         )
 
 
-def _left_of_evidence(hill: _Hill, mode: ascent.ModeState, left: Array, moved: float) -> float:
+def _left_of_evidence(hill: ascent.Hill, mode: ascent.ModeState, left: Array, moved: float) -> float:
     """Return by how much, in nats, what Newton's step would still change the latent values by is felt in the evidence.
 
     It is not stationary at the mode, but moves with W, whose log determinant changes with the posterior variances.

@@ -34,32 +34,14 @@ from bayesgp_mf.inference.solution import Cavity, Control, Evidence, Info, Leave
 from bayesgp_mf.inference.solver import GramGradient, LooGradient, Traits
 from bayesgp_mf.matrices.factors import cholesky, triangular_inverse
 from bayesgp_mf.matrices.matrix import Matrix
-from bayesgp_mf.solvers.accuracy import (
-    EPS,
-    NO_FACTOR,
-    Gap,
-    assessed,
-    is_accurate,
-    lost_in_sum,
-    refined,
-    require_accurate,
-    rounding_decides,
-)
+from bayesgp_mf.solvers import accuracy, sites
 from bayesgp_mf.solvers.driver import require_solved
 from bayesgp_mf.solvers.fixed_variance import solve_at_fixed_variance
 from bayesgp_mf.solvers.loo_gradient import loo_gradient
 from bayesgp_mf.solvers.newton import newton_step, strength
 from bayesgp_mf.solvers.paper_scheme import paper_scheme
 from bayesgp_mf.solvers.rules import Naive, Rule, Tap, Variational
-from bayesgp_mf.solvers.sites import (
-    SitePosterior,
-    SiteState,
-    iterate_sites,
-    linear_response,
-    lost_digits,
-    match,
-    sites_of,
-)
+from bayesgp_mf.solvers.sites import SitePosterior, SiteState, match
 from bayesgp_mf.types import Array
 
 ANNEALING = (1.0, 0.3, 0.1, 0.03, 0.01, 0.003, 0.001)
@@ -178,15 +160,15 @@ class MeanField:
         solution = None
         if info.status is Status.CONVERGED:
             solution = _finish(self.name, equations, state, info)
-            if is_accurate(solution):
+            if accuracy.is_accurate(solution):
                 return solution
         better = self._in_root_form(equations, control, info.n_iterations)
         if better is not None:
-            return require_accurate(better)
+            return accuracy.require_accurate(better)
         if info.status is Status.NO_VALID_STEP and problem.likelihood.known_sites(problem.t, 0.0) is not None:
-            raise rounding_decides(self.name, NO_FACTOR)  # of known sites there is a posterior
+            raise accuracy.rounding_decides(self.name, accuracy.NO_FACTOR)  # of known sites there is a posterior
         require_solved(self.name, problem, info, control)
-        return require_accurate(_finish(self.name, equations, state, info) if solution is None else solution)
+        return accuracy.require_accurate(_finish(self.name, equations, state, info) if solution is None else solution)
 
     def _on_fewer_columns(self, equations: _Equations, control: Control, start: Solution | None) -> Solution | None:
         """Return a solution nearby, on some columns of the Gram matrix or of its root.
@@ -223,7 +205,7 @@ class MeanField:
                 if found is not None and _has_covariance(problem, found):
                     return found, info
         if start is not None:
-            state, steps = self._in_single_precision(equations, control, sites_of(start, problem))
+            state, steps = self._in_single_precision(equations, control, sites.sites_of(start, problem))
             state, info = equations.iterate(state, control, steps)
             if info.status is Status.CONVERGED:
                 return state, info
@@ -309,7 +291,7 @@ class MeanField:
 
     def leave_one_out(self, problem: Problem, solution: Solution) -> LeaveOneOut:
         """Return the leave-one-out predictions by linear response; for TAP they are its own cavities."""
-        return linear_response(problem, solution)
+        return sites.linear_response(problem, solution)
 
 
 def _has_covariance(problem: Problem, state: SiteState) -> bool:
@@ -349,7 +331,7 @@ class _Equations:
         """Iterate from a state, after some steps; the log evidence alone is enough where there is no extra noise."""
         step, newton = partial(self.step, extra_noise=extra_noise), partial(self.newton_step, extra_noise=extra_noise)
         enough = self.evidence_is_known(control.evidence_tolerance) if extra_noise == 0.0 else None
-        return iterate_sites(self.problem, step, first, control, newton, enough, done)
+        return sites.iterate_sites(self.problem, step, first, control, newton, enough, done)
 
     def posterior(self, state: SiteState, extra_noise: float = 0.0) -> SitePosterior:
         """Return what follows from a state, at the cost of one factorisation unless it was asked for last."""
@@ -400,9 +382,8 @@ class _Equations:
         if self.rule.fixed_variance is not None:
             return None
         posterior = self.posterior(state, extra_noise)
-        found = newton_step(self.problem, state, posterior, residual, accuracy, extra_noise)
-        self._error = None if found is None else found.evidence_error
-        return None if found is None else found.move
+        move, self._error = newton_step(self.problem, state, posterior, residual, accuracy, extra_noise)
+        return move
 
     def evidence(self, posterior: SitePosterior) -> float:
         """Return the log evidence; where the equations do not hold yet, it is off by the order of the square."""
@@ -484,27 +465,27 @@ def _finish(method: str, equations: _Equations, state: SiteState, info: Info) ->
     growth = 1.0 + precision * variance
     sd = np.sqrt(np.maximum(variance / growth, 0.0))
 
-    def gap(at: SitePosterior) -> Gap:
+    def gap(at: SitePosterior) -> accuracy.Gap:
         residual = at.derivs.d1 - at.alpha
-        return Gap(variance * residual, growth * residual)
+        return accuracy.Gap(variance * residual, growth * residual)
 
-    posterior, mean_error = refined(problem.matrix, posterior, gap, equations.with_weights, sd, info)
+    posterior, mean_error = accuracy.refined(problem.matrix, posterior, gap, equations.with_weights, sd, info)
     if rule.fixed_variance is None:  # cavity variances react to the sites: these must be those of their cavities
         site = match(problem.likelihood, problem.t, posterior.cavity, posterior.derivs)
         unsettled = float((np.abs(site.precision - precision) * sd**2).max())
         mean_error = float(np.maximum(mean_error, SHARE_OF_VARIANCE * unsettled))  # NaN stays
-    of_sites = lost_digits(problem.likelihood, problem.t, posterior.cavity, posterior.derivs)
+    of_sites = sites.lost_digits(problem.likelihood, problem.t, posterior.cavity, posterior.derivs)
     mean_error = float(np.maximum(mean_error, SHARE_OF_VARIANCE * of_sites))
     evidence = Evidence(equations.evidence(posterior), rule.kind, rule.bound)
-    lost = lost_in_sum(evidence.value, posterior.derivs.value, 0.5 * posterior.alpha * posterior.cavity.mean)
+    lost = accuracy.lost_in_sum(evidence.value, posterior.derivs.value, 0.5 * posterior.alpha * posterior.cavity.mean)
     if rule.fixed_variance is None and problem.matrix.is_whole:
         # K_ii is known to eps K_ii, and lambda_i no better: half that part of it is felt in what the others predict
         prior = problem.matrix.diagonal()
-        lost = float(np.maximum(lost, 0.5 * EPS * np.max(prior / np.where(prior > 0, variance, 1.0))))
+        lost = float(np.maximum(lost, 0.5 * accuracy.EPS * np.max(prior / np.where(prior > 0, variance, 1.0))))
     stated = rule.gram.stated
     info = replace(info, **stated) if stated else info
     solution = Solution(method, posterior.alpha, posterior.correction, evidence, posterior.cavity, info)
-    return assessed(
+    return accuracy.assessed(
         solution,
         problem.matrix,
         mean_error,

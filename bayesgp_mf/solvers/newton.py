@@ -28,7 +28,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import NamedTuple
 
 import numpy as np
 
@@ -44,22 +43,6 @@ _FINER = 0.1  # ... and finer still, by this factor, ...
 _MANY = 500  # ... from so many cases on, where a few more products cost little beside a factor
 
 
-class NewtonStep(NamedTuple):
-    """Newton's step.
-
-    Attributes
-    ----------
-    move : SiteState
-        The change of the sites.
-    evidence_error : float or None
-        By how much the log evidence of the present sites is off, in nats, summed over cases in absolute values. None
-        where the direction is that of a part of the columns of a root: it does not see what the others would change.
-    """
-
-    move: SiteState
-    evidence_error: float | None
-
-
 def newton_step(
     problem: Problem,
     state: SiteState,
@@ -67,8 +50,8 @@ def newton_step(
     residual: SiteState,
     accuracy: float,
     extra_noise: float = 0.0,
-) -> NewtonStep | None:
-    """Return the change of the sites that Newton's step makes, or None where some say nothing or are negative.
+) -> tuple[SiteState | None, float | None]:
+    """Return the change of the sites that Newton's step makes, and how far off the log evidence is.
 
     Parameters
     ----------
@@ -84,19 +67,27 @@ def newton_step(
         Relative accuracy with which the linear equations are solved, if below 0.1.
     extra_noise : float
         Variance added to the cavities in the likelihood.
+
+    Returns
+    -------
+    move : SiteState or None
+        None where some sites say nothing or are negative.
+    evidence_error : float or None
+        By how much the log evidence of the present sites is off, in nats, summed over cases in absolute values. None
+        where the direction is that of a part of the columns of a root: it does not see what the others would change.
     """
     precision = state.precision
     alpha, correction, (mean, variance), derivs = posterior
     if not (precision > 0).all():
-        return None
+        return None, None
     covariance = correction.covariance(variance, lambda: _LEFT_OUT / strength(problem))
     if covariance is None:
-        return None
+        return None, None
     latent = mean + variance * alpha
     _, d1, d2 = derivs
     left = 1.0 + variance * d2  # the share of the cavity variance that the target leaves
     if not (left > 0).all():  # which rounding may take
-        return None
+        return None, None
     d3, d4 = higher_derivatives(problem.likelihood, problem.t, mean, variance + extra_noise, derivs, rough=True)
     gamma, g = 1.0 + precision * variance, 1.0 / left
     covariance_times, squared_times, is_whole = covariance
@@ -124,11 +115,11 @@ def newton_step(
     _, u, dm, dvariance = respond(dw, constant)
     move = SiteState(dw, u + latent * dw)
     if not is_whole:
-        return NewtonStep(move, None)
+        return move, None
     # the evidence would change by half its slope along the step; in absolute values, lest large errors cancel
     slope_mean, slope_variance = d1 - alpha, 0.5 * (d2 + d1**2 - alpha**2 + precision / gamma)
     evidence_error = 0.5 * float(np.sum(np.abs(slope_mean * dm + slope_variance * dvariance)))
-    return NewtonStep(move, evidence_error)
+    return move, evidence_error
 
 
 def strength(problem: Problem) -> float:

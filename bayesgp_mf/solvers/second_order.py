@@ -243,15 +243,8 @@ def _some_cases(skewness: Array, width: int) -> tuple[NDArray[np.intp], Array]:
     return taken, chance[taken]
 
 
-class CorrectionWithGradient(NamedTuple):
-    """The correction in nats, and its derivative ``(n, n)`` in the Gram matrix, symmetric."""
-
-    value: float
-    gram_gradient: Array
-
-
-def correction_with_gradient(problem: Problem, solution: Solution) -> CorrectionWithGradient:
-    """Return the correction of TAP's log evidence and its derivative in the Gram matrix.
+def correction_gradient(problem: Problem, solution: Solution) -> Array:
+    """Return the derivative ``(n, n)``, symmetric, of the correction of TAP's log evidence in the Gram matrix.
 
     Parameters
     ----------
@@ -276,7 +269,6 @@ def correction_with_gradient(problem: Problem, solution: Solution) -> Correction
     np.fill_diagonal(correlation, 0.0)
     square = correlation**2
     response = (square * correlation) @ skewness / 6.0  # what T says of the skewness of each case
-    value = 0.5 * float(skewness @ response)
     # skewness = lambda^3 d3 / v^(3/2); C_ij = Sigma_ij / sqrt(v_i v_j)
     by_v = -3.0 * skewness * response / v  # half of it by the skewness itself, half by the correlations
     unit = variance**3 / v**1.5
@@ -286,5 +278,4 @@ def correction_with_gradient(problem: Problem, solution: Solution) -> Correction
     variance_bar = response * by_variance + by_v * v_by_variance
     weight = skewness / np.sqrt(v)
     covariance_bar = 0.25 * square * np.multiply.outer(weight, weight)
-    back = fixed_point.pull_back(mean_bar, variance_bar, covariance_bar)
-    return CorrectionWithGradient(value, back.gram)
+    return fixed_point.pull_back(mean_bar, variance_bar, covariance_bar).gram

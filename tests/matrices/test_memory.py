@@ -25,7 +25,7 @@ except MemoryError as error:
     done = new_process.run(code)
     assert done.stdout.startswith("True"), done.stderr
     assert (
-        "3000 training cases need about 1 GiB for dense matrices, and this machine has, or a limit leaves, 0 GiB"
+        "3000 training cases need about 0.6 GiB for dense matrices, and this machine has, or a limit leaves, 0."
         in done.stdout
     )
 

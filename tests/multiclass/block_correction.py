@@ -19,9 +19,16 @@ import numpy as np
 
 from bayesgp_mf.likelihoods.softmax_integral import contrast_basis
 from bayesgp_mf.matrices.factors import cholesky, triangular_inverse
-from bayesgp_mf.multiclass.correction import DenseClassCorrection, of_class, times_gram
+from bayesgp_mf.multiclass.correction import ClassCorrection, DenseClassCorrection, of_class, times_gram
 from bayesgp_mf.multiclass.site_form import MatrixForm
 from bayesgp_mf.types import Array
+
+
+def quadratic(correction: ClassCorrection, cross: Array) -> Array:
+    """Return k_c' R_cd k_d ``(C, m, C, m)`` of new cases by all entries of R, from ``(n, m)`` or ``(C, n, m)``."""
+    r = correction.dense()
+    every = np.broadcast_to(cross, (r.shape[0], *cross.shape[-2:]))
+    return np.asarray(np.einsum("cim,cidj,djk->cmdk", every, r, every, optimize=True))
 
 
 class BlockCorrection(DenseClassCorrection):

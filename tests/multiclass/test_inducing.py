@@ -12,6 +12,7 @@ from bayesgp_mf.matrices.low_rank import LowRankGram, at_pivots
 from bayesgp_mf.methods import METHODS, get_method
 from bayesgp_mf.multiclass.class_gram import class_gram
 from bayesgp_mf.processes.several_classes import MulticlassPosterior
+from tests.multiclass.block_correction import quadratic
 
 RNG = np.random.default_rng(0)
 N = 60
@@ -196,7 +197,8 @@ def test_new_cases_that_inducing_cases_determine_are_drawn_with_their_covariance
     assert np.max(np.abs(f.mean(axis=0) - mean)) < 5.0 * np.sqrt(np.max(covariance) / 20_000)
     # two cases of one class covary as the kernel says, less what the cases tell
     features = posterior.problem.matrix.features(KERNEL, X, Z[:2])
-    told = posterior.solution.correction.quadratic(features)[3, :, 3, :]
+    cross = posterior.problem.matrix.root[:] @ features
+    told = quadratic(posterior.solution.correction, cross)[3, :, 3, :]
     same(np.cov(f[:, :, 3].T), KERNEL.gram(Z[:2]) - told, 0.05 * KERNEL.diag(Z[:1])[0])
 
 

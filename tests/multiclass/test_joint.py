@@ -15,6 +15,7 @@ from bayesgp_mf.multiclass.joint import JointCases
 from bayesgp_mf.multiclass.site_form import MatrixForm, StarForm
 from bayesgp_mf.multiclass.star_tap import star_tap
 from bayesgp_mf.processes.several_classes import MulticlassPosterior
+from tests.multiclass.block_correction import quadratic
 from validation.multinomial.density import probabilities
 
 X = np.array([[0.0], [0.7], [2.5], [3.0]])
@@ -164,7 +165,7 @@ def test_a_correction_tells_of_pairs_what_it_tells_of_all(shared, form):
         root -= root.mean(axis=1, keepdims=True)
         correction = MatrixSiteCorrection(gram, MatrixForm(root @ np.swapaxes(root, 1, 2)))
     every = np.concatenate([gram, cross], axis=-1)
-    whole = np.transpose(correction.quadratic(every), (1, 3, 0, 2))  # case, case, class, class
+    whole = np.transpose(quadratic(correction, every), (1, 3, 0, 2))  # case, case, class, class
     which = np.array([[0, 3], [2, 1], [3, 2]])
     between = correction.blocks_between(which, cross)
     among = correction.blocks_among(which)

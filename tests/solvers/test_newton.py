@@ -70,7 +70,7 @@ def residual_after(problem, state, extra_noise=0.0, likelihood=None):
     """
     residual, followed = residual_of(problem, state, extra_noise), follow(problem, state, extra_noise)
     asked = problem if likelihood is None else bgp.Problem(problem.gram, problem.t, likelihood)
-    move = newton_step(asked, state, followed, residual, 1e-10, extra_noise).move
+    move = newton_step(asked, state, followed, residual, 1e-10, extra_noise)[0]
     # the derivative of the plain step along the move, of order four
     h = 1e-3 * float(np.min(state.precision / np.maximum(np.abs(move.precision), 1e-12)))
     h = min(h, 1e-3)
@@ -110,9 +110,9 @@ def test_it_knows_how_far_off_the_evidence_is(name):
     end = sites_of(solution, problem)
     for part in (1e-1, 1e-2):
         near = SiteState(*(part * away + (1.0 - part) * at for away, at in zip(state[:2], end[:2], strict=True)))
-        found = newton_step(problem, near, follow(problem, near), residual_of(problem, near), 1e-10)
+        _, found = newton_step(problem, near, follow(problem, near), residual_of(problem, near), 1e-10)
         error = abs(tap.finish(problem, near, solution.info).evidence.value - solution.evidence.value)
-        assert 0.9 * error < found.evidence_error < 30.0 * error
+        assert 0.9 * error < found < 30.0 * error
 
 
 def test_solutions_take_a_handful_of_factorisations(problem):
@@ -124,7 +124,7 @@ def test_solutions_take_a_handful_of_factorisations(problem):
 def test_negative_sites_and_sites_that_say_nothing_have_none(problem):
     flips = bgp.Problem(problem.gram, problem.t, bgp.Probit(flip=0.1))
     for state in (tap.init(problem), SiteState(np.full(problem.n, -0.01), np.zeros(problem.n))):
-        assert newton_step(flips, state, follow(flips, state), state, 0.1) is None
+        assert newton_step(flips, state, follow(flips, state), state, 0.1) == (None, None)
 
 
 @pytest.mark.parametrize("solver", [naive, tap], ids=["naive", "tap"])
