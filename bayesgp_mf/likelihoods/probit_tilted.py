@@ -216,9 +216,13 @@ def tilted(t: Array, mean: Array, covariance: Array, noise_variance: float) -> M
     NotPositiveDefiniteError
         If a covariance is not positive definite but for a common offset, or the inner loop finds no end.
     """
-    if not (np.all(np.isfinite(mean)) and np.all(np.isfinite(covariance))):
+    return _tilted(*_in_differences(t, mean, covariance)[1:], noise_variance)
+
+
+def _tilted(centre: Array, spread: Array, noise_variance: float) -> Moments:
+    """Return what labels tell of differences with means ``(n, C - 1)`` and their covariances."""
+    if not (np.all(np.isfinite(centre)) and np.all(np.isfinite(spread))):
         raise NotPositiveDefiniteError("the latent values of a case have a mean or covariance that is not finite")
-    _, centre, spread = _in_differences(t, mean, covariance)
     moments = {1: _of_one, 2: _of_two}.get(centre.shape[1], _of_many)
     return moments(centre, spread, noise_variance)
 
@@ -231,8 +235,8 @@ def _in_differences(t: Array, mean: Array, covariance: Array) -> tuple[Array, Ar
 
 def star_sites(t: Array, mean: Array, covariance: Array, noise_variance: float) -> StarSites:
     """Return the sites of cases with classes ``t (n,)`` at Gaussians ``(n, C)`` and ``(n, C, C)``."""
-    turn, _, spread = _in_differences(t, mean, covariance)
-    found = tilted(t, mean, covariance, noise_variance)
+    turn, centre, spread = _in_differences(t, mean, covariance)
+    found = _tilted(centre, spread, noise_variance)
     if found.precision is not None:
         weight = np.concatenate([np.full((t.size, 1), 1.0 / noise_variance), found.precision], axis=1)
     elif turn.shape[1] == 1:
@@ -249,8 +253,8 @@ def matrix_sites(t: Array, mean: Array, covariance: Array, noise_variance: float
     and of what expectation propagation finds of a label that is not flipped. Without flips that is a star, whose middle
     is the latent value of class t with its noise: where there is none, a site is left for each difference.
     """
-    turn, _, spread = _in_differences(t, mean, covariance)
-    unflipped = tilted(t, mean, covariance, noise_variance)
+    turn, centre, spread = _in_differences(t, mean, covariance)
+    unflipped = _tilted(centre, spread, noise_variance)
     found = flipped(Derivs(*unflipped[:3]), flip, mean.shape[1])
     if unflipped.precision is not None and flip == 0.0:
         site = _of_differences(unflipped.precision, noise_variance)
@@ -378,9 +382,9 @@ def _propagated(mean: Array, covariance: Array, noise_variance: float, tolerance
     now, left = _cases_last(mean, covariance)
     for sweep in range(1, SWEEPS + 1):
         tau, b = _cases_last(precision[open_], shift[open_])
-        moved = _sweep(tau, b, now, left, np.diagonal(c, axis1=1, axis2=2).T, noise_variance)
+        _sweep(tau, b, now, left, noise_variance)
+        going = _moved(precision[open_], shift[open_], tau.T, b.T, np.diagonal(c, axis1=1, axis2=2)) > tolerance
         precision[open_], shift[open_] = tau.T, b.T
-        going = moved > tolerance
         if not np.any(going):
             break
         open_, m, c = open_[going], m[going], c[going]
@@ -426,13 +430,20 @@ def _posterior(precision: Array, shift: Array, mean: Array, covariance: Array) -
     return mean + np.einsum("nab,nb->na", spread, residual), spread, solved
 
 
-def _sweep(precision: Array, shift: Array, mean: Array, spread: Array, prior: Array, noise_variance: float) -> Array:
-    """Put each site right in turn, in place with mean and covariance; return the largest change of any ``(n,)``.
+def _moved(precision: Array, shift: Array, new: Array, new_shift: Array, prior: Array) -> Array:
+    """Return the largest change of any site of a case ``(n,)``, in units of what is known without the label."""
+    sd = np.sqrt(prior)
+    by_precision = np.abs(new - precision) * prior / (1.0 + new * prior)
+    by_shift = np.abs(new_shift - shift) * sd / (1.0 + np.abs(new_shift) * sd)
+    return np.asarray(np.max(np.maximum(by_precision, by_shift), axis=1))
 
-    Cases are the last axis: sites, means and prior variances ``(q, n)``, covariances ``(q, q, n)``.
+
+def _sweep(precision: Array, shift: Array, mean: Array, spread: Array, noise_variance: float) -> None:
+    """Put each site right in turn, in place with mean and covariance.
+
+    Cases are the last axis: sites and means ``(q, n)``, covariances ``(q, q, n)``.
     """
-    moved, prior_sd = np.zeros(mean.shape[1]), np.sqrt(prior)
-    for j, sd_before in enumerate(prior_sd):
+    for j in range(mean.shape[0]):
         column, variance = spread[j].copy(), spread[j, j].copy()
         tau, b = precision[j], shift[j]
         left = 1.0 - tau * variance
@@ -444,10 +455,7 @@ def _sweep(precision: Array, shift: Array, mean: Array, spread: Array, prior: Ar
         slope = rho / sd
         new_shift = (cavity_mean + cavity * slope) * new + slope
         more, further = new - tau, new_shift - b
-        moved = np.maximum(moved, np.abs(more) * prior[j] / (1.0 + new * prior[j]))
-        moved = np.maximum(moved, np.abs(further) * sd_before / (1.0 + np.abs(new_shift) * sd_before))
         precision[j], shift[j] = new, new_shift
         gain = 1.0 + more * variance
         mean += column * ((further - more * mean[j]) / gain)
         spread -= column[:, None] * (column * (more / gain))
-    return moved
