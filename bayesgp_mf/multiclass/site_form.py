@@ -11,7 +11,7 @@ import numpy as np
 from bayesgp_mf.errors import NotPositiveDefiniteError
 from bayesgp_mf.likelihoods.base import ClassLikelihood
 from bayesgp_mf.likelihoods.softmax_integral import contrast_basis
-from bayesgp_mf.likelihoods.star import star_precision, star_root
+from bayesgp_mf.likelihoods.star import InnerSites, star_precision, star_root
 from bayesgp_mf.types import Array
 
 
@@ -21,6 +21,7 @@ class CaseSites(NamedTuple):
     log_partition: Array  # log Z (n,) in nats
     gradient: Array  # (n, C), of log Z in the means
     site: SiteForm
+    inner: InnerSites | None = None
 
 
 class OnShared(NamedTuple):
@@ -60,7 +61,13 @@ class SiteForm(ABC):
     @classmethod
     @abstractmethod
     def match(
-        cls, likelihood: ClassLikelihood, t: Array, mean: Array, covariance: Array, points: int | None = None
+        cls,
+        likelihood: ClassLikelihood,
+        t: Array,
+        mean: Array,
+        covariance: Array,
+        points: int | None = None,
+        start: InnerSites | None = None,
     ) -> CaseSites:
         """Return what labels ``t (n,)`` make of Gaussians ``(n, C)`` and ``(n, C, C)``."""
 
@@ -128,11 +135,18 @@ class StarForm(SiteForm):
 
     @classmethod
     def match(
-        cls, likelihood: ClassLikelihood, t: Array, mean: Array, covariance: Array, points: int | None = None
+        cls,
+        likelihood: ClassLikelihood,
+        t: Array,
+        mean: Array,
+        covariance: Array,
+        points: int | None = None,
+        start: InnerSites | None = None,
     ) -> CaseSites:
         """Return what the labels make of Gaussians."""
-        log_partition, gradient, weight = likelihood.star_sites(t, mean, covariance, points)
-        return CaseSites(log_partition, gradient, cls(weight))
+        from_where: dict[str, Any] = {} if start is None else {"start": start}
+        found = likelihood.star_sites(t, mean, covariance, points, **from_where)
+        return CaseSites(found.log_partition, found.gradient, cls(found.weight), found.inner)
 
     @classmethod
     def of(cls, site: SiteForm) -> StarForm:
@@ -207,7 +221,13 @@ class MatrixForm(SiteForm):
 
     @classmethod
     def match(
-        cls, likelihood: ClassLikelihood, t: Array, mean: Array, covariance: Array, points: int | None = None
+        cls,
+        likelihood: ClassLikelihood,
+        t: Array,
+        mean: Array,
+        covariance: Array,
+        points: int | None = None,
+        start: InnerSites | None = None,
     ) -> CaseSites:
         """Return what the labels make of Gaussians."""
         log_partition, gradient, precision = likelihood.matrix_sites(t, mean, covariance)

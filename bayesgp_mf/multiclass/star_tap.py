@@ -38,7 +38,9 @@ from bayesgp_mf.inference.solution import Cavity, ClassLeaveOneOut, Control, Evi
 from bayesgp_mf.inference.solver import GramGradient, KnownClasses, Traits, gradient_at_cavities
 from bayesgp_mf.likelihoods import Likelihood, Softmax
 from bayesgp_mf.likelihoods.base import ClassLikelihood
+from bayesgp_mf.likelihoods.probit_tilted import TOLERANCE
 from bayesgp_mf.likelihoods.softmax_tilted import FEWEST
+from bayesgp_mf.likelihoods.star import InnerSites
 from bayesgp_mf.multiclass import class_gram
 from bayesgp_mf.multiclass.few import FEW, FewCases
 from bayesgp_mf.multiclass.joint import JointCases
@@ -54,6 +56,8 @@ MEAN_STEPS, MEAN_GAIN = 6, 0.1
 steps of all cases at once may overshoot for ever; of 12 000 cases of ten classes they did so with two, too."""
 ROUGH = 1e-3
 """Tolerance of the first steps, which have the fewest nodes."""
+INNER, INNER_ROUGH = 1e-3, 1e-6
+"""Of the last change, how far off the inner sites of a label may be, and how far at most."""
 WAYS = ((True, 1.0), (True, 0.5), (False, 0.5), (True, 0.25), (True, 0.125), (False, 0.25), (False, 0.125))
 """Whole steps first, whose solution takes half as many as with half steps where there are many cases to a latent value;
 of all cases at once they may overshoot for ever. The shortest are for cases of several labels that lie near one another
@@ -280,11 +284,17 @@ class _Equations:
         self._gram, self._form = class_gram.class_gram(problem), site_form(problem.likelihood)
         self._points: int | None = FEWEST
         self._last: tuple[ClassSites, _Posterior] | None = None
+        self._inner: InnerSites | None = None  # those that were found last
+        self._change = 0.0  # by the last update, at most
 
     def _sites_at(self, mean: Array, covariance: Array) -> CaseSites:
         # of a likelihood that was checked when the number of its nodes was asked for
-        likelihood = cast("ClassLikelihood", self.problem.likelihood)
-        return self._form.match(likelihood, self.problem.t, mean + self._prior_mean, covariance, self._points)
+        likelihood, at = cast("ClassLikelihood", self.problem.likelihood), mean + self._prior_mean
+        found = self._form.match(likelihood, self.problem.t, at, covariance, self._points, self._inner)
+        self._inner = found.inner
+        if found.inner is not None:
+            self._inner = found.inner._replace(tolerance=min(INNER_ROUGH, max(TOLERANCE, INNER * self._change)))
+        return found
 
     def first(self) -> ClassSites:
         """Return the sites at the prior, by the fewest nodes."""
@@ -350,7 +360,9 @@ class _Equations:
                 mean, found, residual = further, nearer, left
                 if residual <= enough:
                     break
-            return pack(ClassSites(found.site, _shift(found.site.precision, mean, covariance, found)))
+            after = pack(ClassSites(found.site, _shift(found.site.precision, mean, covariance, found)))
+            self._change = float(np.max(np.abs(after - x)))
+            return after
 
         patience = PATIENCE if self.problem.likelihood.log_concave else LONG_PATIENCE
         known = self.evidence_is_known(control.evidence_tolerance)
