@@ -57,7 +57,7 @@ steps of all cases at once may overshoot for ever; of 12 000 cases of ten classe
 ROUGH = 1e-3
 """Tolerance of the first steps, which have the fewest nodes."""
 INNER, INNER_ROUGH = 1e-3, 1e-6
-"""Of the last change, how far off the inner sites of a label may be, and how far at most."""
+"""What part of the last change the inner sites of a label may be off, and by how much at most."""
 WAYS = ((True, 1.0), (True, 0.5), (False, 0.5), (True, 0.25), (True, 0.125), (False, 0.25), (False, 0.125))
 """Whole steps first, whose solution takes half as many as with half steps where there are many cases to a latent value;
 of all cases at once they may overshoot for ever. The shortest are for cases of several labels that lie near one another
@@ -290,9 +290,9 @@ class _Equations:
     def _sites_at(self, mean: Array, covariance: Array) -> CaseSites:
         # of a likelihood that was checked when the number of its nodes was asked for
         likelihood, at = cast("ClassLikelihood", self.problem.likelihood), mean + self._prior_mean
-        found = self._form.match(likelihood, self.problem.t, at, covariance, self._points, self._inner)
-        self._inner = found.inner
-        if found.inner is not None:
+        start, self._inner = self._inner, None  # an error, or what is not finite, leaves nothing behind
+        found = self._form.match(likelihood, self.problem.t, at, covariance, self._points, start)
+        if found.inner is not None and np.all(np.isfinite(found.gradient)):
             self._inner = found.inner._replace(tolerance=min(INNER_ROUGH, max(TOLERANCE, INNER * self._change)))
         return found
 
@@ -324,8 +324,8 @@ class _Equations:
         """Return the log evidence; where the equations do not hold yet, it is off by the order of the square."""
         alpha, correction, own, (mean, _), found = posterior
         # alpha' K alpha is alpha' (m + V alpha)
-        value = float(np.sum(found.log_partition)) - 0.5 * float(np.sum(alpha * mean))
-        return value - 0.5 * correction.log_det - 0.5 * float(np.sum(np.linalg.slogdet(own.remaining)[1]))
+        value = np.sum(found.log_partition) - 0.5 * np.sum(alpha * mean) - 0.5 * correction.log_det
+        return float(value - 0.5 * np.sum(np.linalg.slogdet(own.remaining)[1]))
 
     def iterate(self, first: ClassSites, control: Control, points: int | None) -> tuple[ClassSites, Info]:
         """Iterate from a state to a fixed point, in units in which the tolerance of `Control` is meant."""
@@ -338,9 +338,7 @@ class _Equations:
 
         def unpack(x: Array) -> ClassSites:
             entries = x.reshape(n, -1)
-            return ClassSites(
-                self._form.unpack(entries[:, n_classes:], scale), np.sinh(entries[:, :n_classes]) / scale
-            )
+            return ClassSites(self._form.unpack(entries[:, n_classes:], scale), np.sinh(entries[:, :n_classes]) / scale)
 
         def update(x: Array) -> Array:
             alpha, correction, _, (mean, covariance), found = self.posterior(unpack(x))
@@ -386,7 +384,7 @@ class _Equations:
             if np.abs(change).max() > UNSETTLED:  # squares are errors near the solution only
                 return False
             near.append((float(change @ change), self.evidence(self._last[1])))
-            rates = [abs(value - other) / (most - less) for (most, value), (less, other) in pairwise(near) if less < most]
+            rates = [abs(was - value) / (more - less) for (more, was), (less, value) in pairwise(near) if less < more]
             return bool(rates) and CAUTION * max(rates) * near[-1][0] <= tolerance
 
         return judge
