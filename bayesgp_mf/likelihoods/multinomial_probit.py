@@ -176,12 +176,7 @@ class MultinomialProbit(ClassLikelihood):
         return flipped(found_in_classes, self.flip, mean.shape[1])
 
     def star_sites(
-        self,
-        t: Array,
-        mean: Array,
-        covariance: Array,
-        points: int | None = None,
-        start: InnerSites | None = None,
+        self, t: Array, mean: Array, covariance: Array, points: int | None = None, start: InnerSites | None = None
     ) -> StarSites:
         """Return the sites of cases at Gaussians ``(n, C)`` and ``(n, C, C)`` (`likelihoods.star`).
 

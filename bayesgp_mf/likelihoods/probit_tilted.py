@@ -365,11 +365,7 @@ def _star_of_two(site: Array) -> Array:
 
 
 def _of_many(
-    mean: Array,
-    covariance: Array,
-    noise_variance: float,
-    tolerance: float = TOLERANCE,
-    start: InnerSites | None = None,
+    mean: Array, covariance: Array, noise_variance: float, tolerance: float = TOLERANCE, start: InnerSites | None = None
 ) -> Moments:
     """Four classes or more: expectation propagation over the factors of the differences."""
     n, size = mean.shape

@@ -60,16 +60,8 @@ class SiteForm(ABC):
 
     @classmethod
     @abstractmethod
-    def match(
-        cls,
-        likelihood: ClassLikelihood,
-        t: Array,
-        mean: Array,
-        covariance: Array,
-        points: int | None = None,
-        start: InnerSites | None = None,
-    ) -> CaseSites:
-        """Return what labels ``t (n,)`` make of Gaussians ``(n, C)`` and ``(n, C, C)``."""
+    def match(cls, likelihood: ClassLikelihood, t: Array, mean: Array, covariance: Array, **options: Any) -> CaseSites:
+        """Return what labels ``t (n,)`` make of Gaussians ``(n, C)`` and ``(n, C, C)``; star sites take options."""
 
     @classmethod
     @abstractmethod
@@ -134,18 +126,9 @@ class StarForm(SiteForm):
     stored_as = "site_weight"
 
     @classmethod
-    def match(
-        cls,
-        likelihood: ClassLikelihood,
-        t: Array,
-        mean: Array,
-        covariance: Array,
-        points: int | None = None,
-        start: InnerSites | None = None,
-    ) -> CaseSites:
+    def match(cls, likelihood: ClassLikelihood, t: Array, mean: Array, covariance: Array, **options: Any) -> CaseSites:
         """Return what the labels make of Gaussians."""
-        from_where: dict[str, Any] = {} if start is None else {"start": start}
-        found = likelihood.star_sites(t, mean, covariance, points, **from_where)
+        found = likelihood.star_sites(t, mean, covariance, **options)
         return CaseSites(found.log_partition, found.gradient, cls(found.weight), found.inner)
 
     @classmethod
@@ -220,15 +203,7 @@ class MatrixForm(SiteForm):
     stored_as = "site_matrix"
 
     @classmethod
-    def match(
-        cls,
-        likelihood: ClassLikelihood,
-        t: Array,
-        mean: Array,
-        covariance: Array,
-        points: int | None = None,
-        start: InnerSites | None = None,
-    ) -> CaseSites:
+    def match(cls, likelihood: ClassLikelihood, t: Array, mean: Array, covariance: Array, **options: Any) -> CaseSites:
         """Return what the labels make of Gaussians."""
         log_partition, gradient, precision = likelihood.matrix_sites(t, mean, covariance)
         return CaseSites(log_partition, gradient, cls(precision))

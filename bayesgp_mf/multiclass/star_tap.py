@@ -290,8 +290,9 @@ class _Equations:
     def _sites_at(self, mean: Array, covariance: Array) -> CaseSites:
         # of a likelihood that was checked when the number of its nodes was asked for
         likelihood, at = cast("ClassLikelihood", self.problem.likelihood), mean + self._prior_mean
-        start, self._inner = self._inner, None  # an error, or what is not finite, leaves nothing behind
-        found = self._form.match(likelihood, self.problem.t, at, covariance, self._points, start)
+        start: dict[str, Any] = {} if self._inner is None else {"start": self._inner}
+        self._inner = None  # an error, or what is not finite, leaves nothing behind
+        found = self._form.match(likelihood, self.problem.t, at, covariance, points=self._points, **start)
         if found.inner is not None and np.all(np.isfinite(found.gradient)):
             self._inner = found.inner._replace(tolerance=min(INNER_ROUGH, max(TOLERANCE, INNER * self._change)))
         return found
