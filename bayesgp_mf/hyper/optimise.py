@@ -75,9 +75,9 @@ to it once more; where it goes on to a higher one, it does not gain so little be
 GAIN_ON_INDUCING = 5e-6
 """Likewise, for each case, on inducing cases, which are a random choice that moves the log evidence by more."""
 FIRST_STEP = 0.5
-"""Largest length of the first step, in log parameters, where the Gram matrix may be of low rank, or the likelihood is
-not log-concave. L-BFGS-B would take one as long as the slope, to the bounds, where the matrix is dense, or outliers
-have no noise to be in, and a solution takes longer than all others."""
+"""Largest length of the first step, in log parameters, where there are several classes, the Gram matrix may be of low
+rank, or the likelihood is not log-concave. L-BFGS-B would take one as long as the slope, to the bounds, where the
+matrix is dense, or outliers have no noise to be in, and a solution takes longer than all others."""
 FLAT = 1e-5
 """In nats; a slope below this in every log parameter is none."""
 ENOUGH = "the last iteration gained less than {:.0e} nats"
@@ -250,13 +250,14 @@ def descend(objective: Objective, start: Array, advance: Callable[[str], None], 
     """
     objective.forget()
     target = objective.target
+    is_quick = target.t.size < SMALLEST and target.likelihood.log_concave and not target.likelihood.has_classes
     climb = partial(
         uphill,
         objective,
         np.clip(start, target.lower, target.upper),
         (target.lower, target.upper),
         gain=GAIN if target.inducing is None else GAIN_ON_INDUCING * target.t.size,
-        first_step=np.inf if target.t.size < SMALLEST and target.likelihood.log_concave else FIRST_STEP,
+        first_step=np.inf if is_quick else FIRST_STEP,
         advance=lambda value: advance(f"{objective.score.noun} {value:.3f}"),
         reached=reached,
     )

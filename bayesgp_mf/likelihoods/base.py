@@ -469,7 +469,10 @@ class ClassLikelihood(Likelihood):
         return None
 
     def star_sites(self, t: Array, mean: Array, covariance: Array, points: int | None = None) -> StarSites:
-        """Return the sites of cases with classes ``t (n,)`` at Gaussians ``(n, C)`` and ``(n, C, C)``."""
+        """Return the sites of cases with classes ``t (n,)`` at Gaussians ``(n, C)`` and ``(n, C, C)``.
+
+        One that has an inner loop (`StarSites.inner`) takes ``start``, where it begins, as well.
+        """
         raise NotImplementedError(f"{type(self).__name__} has no star_sites.")
 
     def matrix_sites(self, t: Array, mean: Array, covariance: Array) -> MatrixSites:

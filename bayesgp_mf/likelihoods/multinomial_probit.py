@@ -12,7 +12,7 @@ from bayesgp_mf.errors import UndefinedQuantityError
 from bayesgp_mf.likelihoods import probit_tilted
 from bayesgp_mf.likelihoods.base import FLIP, ClassLikelihood, Tunable, check_flip, check_noise_variance
 from bayesgp_mf.likelihoods.class_names import flip_derivative, flipped, log_flipped
-from bayesgp_mf.likelihoods.star import MatrixSites, StarSites
+from bayesgp_mf.likelihoods.star import InnerSites, MatrixSites, StarSites
 from bayesgp_mf.types import Array, Derivs
 
 STEP = 0.8
@@ -174,14 +174,16 @@ class MultinomialProbit(ClassLikelihood):
         found_in_classes = Derivs(found.log_partition, probit_tilted.in_classes(codes, found.gradient), curvature)
         return flipped(found_in_classes, self.flip, mean.shape[1])
 
-    def star_sites(self, t: Array, mean: Array, covariance: Array, points: int | None = None) -> StarSites:
+    def star_sites(
+        self, t: Array, mean: Array, covariance: Array, points: int | None = None, start: InnerSites | None = None
+    ) -> StarSites:
         """Return the sites of cases at Gaussians ``(n, C)`` and ``(n, C, C)`` (`likelihoods.star`).
 
         There is a ValueError without noise, or with flips, where they are no stars.
         """
         if self.site_shape != "star":
             raise ValueError(f"sites of {self!r} have no star form: use matrix_sites.")
-        return probit_tilted.star_sites(t, mean, covariance, self.noise_variance)
+        return probit_tilted.star_sites(t, mean, covariance, self.noise_variance, start)
 
     def matrix_sites(self, t: Array, mean: Array, covariance: Array) -> MatrixSites:
         """Return the sites of cases at Gaussians ``(n, C)`` and ``(n, C, C)`` (`likelihoods.star`)."""

@@ -206,8 +206,9 @@ def _moments(nodes: _Nodes) -> Tilted:
     x, log_weight, last, factor = nodes
     total = logsumexp(log_weight, axis=1)
     weight = np.exp(log_weight - total[:, None])
-    beyond = np.sum(last.weight * last.offset, axis=-1)
-    own_variance = np.sum(last.weight * (last.offset - beyond[..., None]) ** 2, axis=-1)
+    beyond = np.einsum("npk,npk->np", last.weight, last.offset)
+    off = last.offset - beyond[..., None]
+    own_variance = np.einsum("npk,npk,npk->np", last.weight, off, off)
     every = np.concatenate([x, (last.mode + beyond)[..., None]], axis=-1)
     white_mean = np.einsum("np,npi->ni", weight, every)
     centred = every - white_mean[:, None, :]

@@ -25,12 +25,21 @@ _HALVINGS = 60  # of the interval for the logarithm of the sum of w
 _HEAVIEST = 7.0  # its upper end: a class whose weight is some thousand times the others' is as good as any heavier
 
 
+class InnerSites(NamedTuple):
+    """Where an inner loop over the C - 1 comparisons of a label begins, and how far from its end it may stop."""
+
+    precision: Array  # (n, C - 1)
+    shift: Array  # (n, C - 1)
+    tolerance: float
+
+
 class StarSites(NamedTuple):
     """What one label of each case makes of the Gaussian of its latent values, by a site of star form."""
 
     log_partition: Array  # log Z (n,) in nats
     gradient: Array  # (n, C), of log Z in the means; the tilted mean is m + V gradient; rows sum to zero
     weight: Array  # w (n, C)
+    inner: InnerSites | None = None  # from which those at Gaussians nearby are found sooner
 
 
 class MatrixSites(NamedTuple):

@@ -189,23 +189,18 @@ class DenseClassCorrection(ClassCorrection):
         """Return E_c k_c ``(n, k)`` of training cases."""
         return self._own(c, of_class(self._gram, c)[:, which])
 
-    def _seen(self, features: Array, which: NDArray[np.intp] | None = None) -> list[_Seen]:
-        """Return what R makes of cases in each class, by their covariances ``(n, m)`` or ``(C, n, m)``.
-
-        Given the numbers ``which (m,)`` of training cases they are these.
-        """
+    def _seen(self, features: Array) -> list[_Seen]:
+        """Return what R makes of cases in each class, by their covariances ``(n, m)`` or ``(C, n, m)``."""
         result = []
         for c in range(self._n_classes):
             k = of_class(features, c)
-            own = self._own(c, k) if which is None else self._own_of_training(c, which)
+            own = self._own(c, k)
             result.append(_Seen(k, own, self._half(c, k, own)))
         return result
 
     def blocks(self, features: Array) -> Array:
         """Return k_c' R_cd k_d ``(m, C, C)`` of each new case."""
-        return self._blocks_of(self._seen(features))
-
-    def _blocks_of(self, seen: list[_Seen]) -> Array:
+        seen = self._seen(features)
         result = np.empty((seen[0].half.shape[1], len(seen), len(seen)))
         for c, (k, own, half) in enumerate(seen):
             signed = self._signs[:, None] * half
@@ -217,10 +212,7 @@ class DenseClassCorrection(ClassCorrection):
 
     def covariances(self) -> Array:
         """Return the posterior covariances ``(n, C, C)`` of the classes of each training case."""
-        every = np.arange(self._gram.shape[-1])
-        cases = (every[some] for some in blocks(every.size, BLOCK))
-        found = [self._blocks_of(self._seen(self._gram[..., which], which)) for which in cases]
-        return _left_of(prior_variance(self._gram, self._n_classes), np.concatenate(found))
+        return case_covariances(self, prior_variance(self._gram, self._n_classes), self._gram)
 
     @cached_property
     def _halves(self) -> list[Array]:
@@ -260,11 +252,10 @@ class DenseClassCorrection(ClassCorrection):
 
     def gradient(self, left: Array, right: Array) -> Array:
         """Return (l_c r_c' + r_c l_c' - R_cc)/2, summed over classes that share K: ``(n, n)``, or ``(C, n, n)``."""
-        result = np.zeros_like(self._gram)
+        product = left @ right.T if self._gram.ndim == 2 else left.T[:, :, None] * right.T[:, None, :]
+        result = product + np.swapaxes(product, -1, -2)
         for c in range(self._n_classes):
-            part, product = of_class(result, c), np.outer(left[:, c], right[:, c])
-            part += product
-            part += product.T
+            part = of_class(result, c)
             part -= self.class_block(c)
         result *= 0.5
         return result
@@ -347,16 +338,32 @@ class SoftmaxCorrection(DenseClassCorrection):
         return self._blocks.each[c] @ k
 
     def _own_of_training(self, c: int, which: NDArray[np.intp]) -> Array:
-        """Return E_c k_c ``(n, k)`` of training cases, which is I - E_c/D_c where their sites say anything of c.
-
-        With it the covariances of all training cases take two fifths of the work.
-        """
+        """Return E_c k_c ``(n, k)`` of training cases, which is I - E_c/D_c where their sites say anything of c."""
         block, weight = self._blocks.each[c], self._weight[which, c]
-        product = block[:, which] / -np.where(weight > 0, weight, 1.0)
-        product[which, np.arange(which.size)] += 1.0
+        rows = block[which]  # it is symmetric
+        rows *= -1.0 / np.where(weight > 0, weight, 1.0)[:, None]
+        rows[np.arange(which.size), which] += 1.0
         if not np.all(weight > 0):
-            product[:, weight == 0] = block @ of_class(self._gram, c)[:, which[weight == 0]]
-        return np.asarray(product)
+            rows[weight == 0] = of_class(self._gram, c)[which[weight == 0]] @ block
+        return rows.T
+
+    def covariances(self) -> Array:
+        """Return the posterior covariances ``(n, C, C)`` of the classes of each training case.
+
+        By E k of these, for two fifths of the work of other cases, and by halves that lie in one piece for each class.
+        """
+        prior = prior_variance(self._gram, self._n_classes)
+        (n, n_classes), found = prior.shape, np.empty((*prior.shape, prior.shape[1]))
+        for some in blocks(n, BLOCK):
+            which = np.arange(n)[some]
+            halves, own = np.empty((n_classes, which.size, n)), np.empty((which.size, n_classes))
+            for c in range(n_classes):
+                halves[c] = self._own_of_training(c, which).T
+                own[:, c] = np.einsum("ij,ij->i", of_class(self._gram, c)[some], halves[c])
+                halves[c] = self._half(c, halves[c].T, halves[c].T).T
+            each = np.swapaxes(halves, 0, 1)
+            found[some] = own[:, :, None] * np.eye(n_classes) - each @ np.swapaxes(each, 1, 2)
+        return _left_of(prior, found)
 
     def _half(self, c: int, k: Array, own: Array | None) -> Array:
         """Return L^-1 E_c k_c ``(n, m)``."""
@@ -367,7 +374,7 @@ class SoftmaxCorrection(DenseClassCorrection):
     def class_block(self, c: int) -> Array:
         """Return the block R_cc ``(n, n)``."""
         block = self._blocks.each[c]
-        common = self._blocks.inverse_factor @ block
+        common = self._half(c, block, block.T)  # it is symmetric
         return np.asarray(block - common.T @ common)
 
     def noise(self, scores: Array) -> Array:

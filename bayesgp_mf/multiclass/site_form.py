@@ -10,7 +10,7 @@ import numpy as np
 
 from bayesgp_mf.errors import NotPositiveDefiniteError
 from bayesgp_mf.likelihoods.softmax_integral import contrast_basis
-from bayesgp_mf.likelihoods.star import star_precision, star_root
+from bayesgp_mf.likelihoods.star import InnerSites, star_precision, star_root
 from bayesgp_mf.types import Array
 
 
@@ -20,6 +20,7 @@ class CaseSites(NamedTuple):
     log_partition: Array  # log Z (n,) in nats
     gradient: Array  # (n, C), of log Z in the means
     site: SiteForm
+    inner: InnerSites | None = None
 
 
 class OnShared(NamedTuple):
@@ -253,10 +254,10 @@ def site_form(likelihood: Any) -> type[SiteForm]:
     return MatrixForm if likelihood.site_shape == "matrix" else StarForm
 
 
-def match(likelihood: Any, t: Array, mean: Array, covariance: Array, points: int | None = None) -> CaseSites:
-    """Return what labels ``t (n,)`` make of Gaussians ``(n, C)`` and ``(n, C, C)``."""
+def match(likelihood: Any, t: Array, mean: Array, covariance: Array, **options: Any) -> CaseSites:
+    """Return what labels ``t (n,)`` make of Gaussians ``(n, C)`` and ``(n, C, C)``; star sites take options."""
     if likelihood.site_shape == "matrix":
         log_partition, gradient, precision = likelihood.matrix_sites(t, mean, covariance)
         return CaseSites(log_partition, gradient, MatrixForm(precision))
-    log_partition, gradient, weight = likelihood.star_sites(t, mean, covariance, points)
-    return CaseSites(log_partition, gradient, StarForm(weight))
+    found = likelihood.star_sites(t, mean, covariance, **options)
+    return CaseSites(found.log_partition, found.gradient, StarForm(found.weight), found.inner)

@@ -30,6 +30,7 @@ Stages: TypeAlias = Sequence[tuple[bool, float]]
 STAGES: Stages = ((True, 1.0), (False, 1.0), *((True, 2.0**-k) for k in range(1, 6)))  # mixing or not, damping
 PATIENCE = 25  # steps without progress before the next stage ...
 PROGRESS = 0.9  # ... which is a largest change below this part of the former; less is rounding that falls well
+WORSE = 3.0  # a mixed step that makes changes larger by this factor is taken back
 SMALLEST_DAMPING = 2.0**-10  # where even plain steps lead nowhere
 
 NEAR = 1.5  # changes below which Newton's step is tried
@@ -158,6 +159,8 @@ def iterate(
         if found is None:
             if not states.forget():  # even the plain step is too long
                 damping /= 2.0
+            continue
+        if found > WORSE * size and states.forget():
             continue
         states.take()
         if not mixing:

@@ -298,11 +298,11 @@ def test_columns_that_differ_by_little_more_than_rounding_have_a_model(level, sp
     assert all(np.all(np.isfinite(value)) for value in model.kernel.params.values())
 
 
-@pytest.mark.filterwarnings("ignore::bayesgp_mf.errors.ConvergenceWarning")
 NO_NOISE = bgp.ConvergenceError, bgp.NotPositiveDefiniteError
 """In one of these, by what rounding takes, a fit may end whose targets have no noise left."""
 
 
+@pytest.mark.filterwarnings("ignore::bayesgp_mf.errors.ConvergenceWarning")
 def test_weights_above_one_are_said_to_leave_no_noise():
     y = np.sin(X[:, 0])
     with pytest.warns(bgp.BoundWarning, match="weights above one in the mean"), suppress(*NO_NOISE):

@@ -102,6 +102,16 @@ def test_permuting_the_classes_permutes_what_is_said():
     np.testing.assert_allclose(other.weight, found.weight[:, order], atol=1e-8)
 
 
+def test_sites_are_the_same_from_those_at_gaussians_nearby():
+    likelihood, (mean, covariance), t = MultinomialProbit(), gaussians(5, 2.0), np.array([0.0, 1.0, 2.0, 4.0])
+    found, near = (likelihood.star_sites(t, mean + shift, covariance) for shift in (0.0, 0.1 * np.eye(5)[0]))
+    again = likelihood.star_sites(t, mean, covariance, start=near.inner)
+    np.testing.assert_allclose(again.log_partition, found.log_partition, atol=1e-11)
+    np.testing.assert_allclose(again.weight, found.weight, atol=1e-9)
+    rough = likelihood.star_sites(t, mean, covariance, start=near.inner._replace(tolerance=0.5))
+    assert 1e-9 < np.abs(rough.weight - found.weight).max() < 0.1
+
+
 def test_unlikely_labels_keep_their_digits():
     mean, covariance = np.array([[-60.0, 0.0, 1.0]]), np.diag([2.0, 1.0, 0.5])[None]
     found = MultinomialProbit().log_partition(np.zeros(1), mean, covariance)

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -11,7 +13,7 @@ from bayesgp_mf.multiclass.class_gram import without_own_site
 from bayesgp_mf.multiclass.correction import SoftmaxCorrection
 from bayesgp_mf.multiclass.laplace import multiclass_laplace
 from bayesgp_mf.multiclass.star_tap import StarTap, star_tap
-from tests.multiclass.cases import softmax_problem
+from tests.multiclass.cases import NAMES, softmax_problem
 from tests.multiclass.reference_tap import multiclass_tap
 
 
@@ -71,6 +73,29 @@ def test_a_warm_start_leads_to_the_same_place():
     for start in (cold, multiclass_laplace.solve(problem)):
         np.testing.assert_allclose(star_tap.solve(problem, start=start).alpha, cold.alpha, atol=1e-7)
     assert star_tap.solve(problem, start=cold).info.n_iterations < cold.info.n_iterations / 3
+
+
+def probit_problem(variance):
+    problem = softmax_problem(40, 4, variance=variance)
+    return bgp.Problem(problem.gram, problem.t, bgp.MultinomialProbit(NAMES[:4]))
+
+
+def test_it_stops_where_the_evidence_is_known():
+    problem, known = probit_problem(20.0), bgp.Control(evidence_tolerance=1e-7)
+    whole, enough = star_tap.solve(problem), star_tap.solve(problem, known)
+    assert enough.info.n_iterations < whole.info.n_iterations
+    assert enough.info.residual > 1e-8
+    assert 0.0 < abs(enough.evidence.value - whole.evidence.value) < 1e-7
+    of_four = softmax_problem(10, 4)  # whose evidence is not stationary
+    assert star_tap.solve(of_four, known).info.residual <= known.tolerance
+
+
+def test_a_start_under_another_kernel_has_its_sites():
+    near, problem = star_tap.solve(probit_problem(10.0)), probit_problem(1000.0)
+    from_near, cold = star_tap.solve(problem, start=near), star_tap.solve(problem)
+    np.testing.assert_allclose(from_near.alpha, cold.alpha, atol=1e-7)
+    without_cavities = star_tap.solve(problem, start=replace(near, cavity=None))  # as it is read from a file
+    assert from_near.info.n_iterations < min(cold.info.n_iterations, without_cavities.info.n_iterations)
 
 
 def test_leaving_out_is_the_cavity():

@@ -50,6 +50,20 @@ def test_invalid_states_are_stepped_back_from():
     np.testing.assert_allclose(x, 1.4)
 
 
+def test_a_mixed_step_that_leads_away_is_taken_back():
+    visited = []
+
+    def update(x):
+        visited.append(float(x[0]))
+        return x - np.where(np.abs(x) < 30.0, np.arctan(x), 10.0 * x)  # flat where it begins, steep beyond
+
+    x, info = fixed_point(update, np.array([10.0]), Control())
+    assert visited[2] < -30.0
+    assert visited[3] == pytest.approx(visited[1] - np.arctan(visited[1]))
+    assert info.status is Status.CONVERGED
+    assert abs(x[0]) < 1e-8
+
+
 def test_values_that_are_not_finite_are_stepped_back_from():
     # the plain step from 3 leads to -13, where the root is not defined
     x, info = fixed_point(lambda x: x - 8.0 * (np.sqrt(x) - 1.0) ** 3 - (x - 1.0), np.array([3.0]), CONTROL)
