@@ -24,7 +24,9 @@ may take twenty times as long as the others, which are solved from it."""
 FROM = ROWS
 """Cases from which on a first solution may take minutes, so that what it will be is said before it."""
 INDUCING = 500
-"""Inducing cases that are proposed instead."""
+"""Inducing cases that are proposed instead, or taken where nothing was said."""
+MOST_DENSE = 3000
+"""Cases, at most, of which the default model makes dense matrices: a search with more takes minutes."""
 FEWER_INDUCING = (
     "Fewer inducing cases take less, as the square of their number. So does hyper='evidence' in place of an average: "
     "it searches on a part of the cases."
@@ -116,6 +118,25 @@ def warn_before(
         f"{points} solution{'s' * (points > 1)} will take about {_in_words(seconds * points)}. "
         f"{advice_for(n, kernel, likelihood, solver, averages=averages)}",
     )
+
+
+def inducing_by_default(
+    kernel: Kernel, X: Array, t: Array, likelihood: Likelihood, solvers: tuple[Solver, ...], control: Control
+) -> int | None:
+    """Return how many inducing cases stand for many where nothing was said, or None if all do.
+
+    So it is where they are not many, where the Gram matrix is asked for in a form or is of so low a rank, and where
+    a method or several classes do not work on inducing cases, or take as long.
+    """
+    if t.size <= MOST_DENSE or control.gram != "auto" or likelihood.has_classes:
+        return None
+    try:
+        for solver in solvers:
+            check_inducing(likelihood, solver)
+    except ValueError:
+        return None
+    rank = expected_rank(kernel, X, t, likelihood, solver=solvers[0], control=control)
+    return INDUCING if rank > INDUCING else None
 
 
 def advice_for(n: int, kernel: Kernel, likelihood: Likelihood, solver: Solver, *, averages: bool) -> str:

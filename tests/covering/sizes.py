@@ -67,7 +67,9 @@ NO_THRESHOLDS: dict[str, str] = {
         "reports.page.LONG reports.predictions.MOST_CLASSES reports.predictions.MOST_INPUTS reports.predictions.NAMED "
         "streams.stream.MOST_SHOWN"
     ),
-    "Numbers of columns, whose other side a test of the model has.": "hyper.default.MANY",
+    "Numbers of columns and of cases, whose other side a test of the default model has.": (
+        "hyper.default.MANY hyper.forecast.MOST_DENSE"
+    ),
     "Formats and facts of files and data.": (
         "container.layout.FORMAT container.netcdf.TOO_LARGE streams.files.FORMAT datasets.loaders._GROUP_TRAINING_ROWS "
         "workflow.plan.FEW_VALUES"

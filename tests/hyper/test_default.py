@@ -307,3 +307,31 @@ def test_weights_above_one_are_said_to_leave_no_noise():
     y = np.sin(X[:, 0])
     with pytest.warns(bgp.BoundWarning, match="weights above one in the mean"), suppress(*NO_NOISE):
         bgp.fit(X, y, None, bgp.likelihoods.Gaussian(1.0), weights=np.full(len(X), 2.0), draws=1, chains=1)
+
+
+@pytest.mark.parametrize(
+    ("options", "inducing"),
+    [
+        ({}, 20),
+        ({"likelihood": bgp.Logit(), "method": "laplace"}, 20),
+        ({"hyper": None, "kernel": Gaussian(1.0) + Bias()}, None),
+        ({"inducing": 10}, 10),
+        ({"control": bgp.Control(gram="dense")}, None),
+        ({"marginals": "tilted"}, None),
+        ({"method": "variational"}, None),
+    ],
+)
+def test_many_cases_are_related_through_some_where_nothing_else_was_said(monkeypatch, options, inducing):
+    monkeypatch.setattr("bayesgp_mf.hyper.forecast.MOST_DENSE", N - 1)
+    monkeypatch.setattr("bayesgp_mf.hyper.forecast.INDUCING", 20)
+    idata = bgp.fit(X, LABELS, **PLAIN, **options)
+    assert idata["fit"].sizes.get("inducing") == inducing
+
+
+def test_few_cases_several_classes_and_a_low_rank_have_all_of_them(monkeypatch):
+    monkeypatch.setattr("bayesgp_mf.hyper.forecast.INDUCING", 20)
+    three = np.digitize(LATENT, [-1.0, 1.0])
+    assert "inducing" not in bgp.fit(X, LABELS, **PLAIN)["fit"].sizes
+    monkeypatch.setattr("bayesgp_mf.hyper.forecast.MOST_DENSE", N - 1)
+    assert "inducing" not in bgp.fit(X, three, likelihood=bgp.Softmax(), **PLAIN)["fit"].sizes
+    assert "inducing" not in bgp.fit(X[:, :1], LABELS, **PLAIN)["fit"].sizes

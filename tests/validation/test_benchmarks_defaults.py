@@ -83,8 +83,24 @@ def test_goals_are_of_each_group():
     far = made("far", True, **{DEFAULT: -0.3, "linear": -0.25, GPC: -0.4})
     assert (good.best, near.best, far.best) == (DEFAULT, "one", "linear")
     asked = goals([good, near, far])
-    assert [goal.value for goal in asked] == pytest.approx([100.0, 0.0, 100.0, 50.0, 0.05, 50.0])
-    assert [goal.passed for goal in asked] == [True, True, True, False, False, False]
+    assert [goal.value for goal in asked] == pytest.approx([100.0, 0.0, 100.0, None, 50.0, 0.05, 50.0, None])
+    assert [goal.passed for goal in asked] == [True, True, True, None, False, False, False, None]
+    (asked,) = (
+        goal
+        for goal in goals([made("boosted", False, **{DEFAULT: -0.3, GPC: -0.4, "GPBoost": -0.2}), far])
+        if "GPBoost" in goal.name and goal.value is not None
+    )
+    assert asked.value == 0.0
+
+
+def test_luck_is_what_a_choice_among_equals_gains():
+    rng = np.random.default_rng(1)
+    settings = dict.fromkeys(SETTINGS)
+    equals = Compared("t", False, 10, 2, {rule: Scored(rng.standard_normal(400), 1.0) for rule in settings})
+    logs = rng.standard_normal((4000, len(settings), 400)).mean(axis=2)
+    lead = float(np.mean(np.max(logs - logs[:, :1], axis=1)))  # of the best of as many, of which none is better
+    assert 0.3 * lead < equals.luck < 1.2 * lead
+    assert made("t", False, **{DEFAULT: -0.3, "one": -0.31}).luck == pytest.approx(0.0, abs=1e-12)
 
 
 def test_both_groups_are_listed_and_held_against_the_goals(monkeypatch):
@@ -98,12 +114,12 @@ def test_both_groups_are_listed_and_held_against_the_goals(monkeypatch):
     told = []
     ours, theirs, summary, *_, asked = defaults.benchmarks(told.append)
     assert len(told) == 2
-    assert ours.rows == (("a", "10", "2", f"{found[False].scored[DEFAULT].score:.3f}", "-0.010", "0.000", ""),)
+    assert ours.rows == (("a", "10", "2", f"{found[False].scored[DEFAULT].score:.3f}", "-0.010", "0.000", "", "0.000"),)
     assert ours.numbers[0]["rules"]["one"]["default_above"][0] == pytest.approx(0.01)
     assert theirs.rows[0][2:] == ("+0.100", "0.000")
     assert {"R is away.", "A peer is away."} < set(theirs.remarks)
     assert summary.rows[1][2:4] == ("1 of 1", "+0.0100")
-    assert [goal.passed for goal in asked.goals] == [True] * 6
+    assert [goal.passed for goal in asked.goals] == [True, True, True, None] * 2
 
 
 def test_without_r_there_are_scikit_learns_tables_and_a_remark(monkeypatch):
