@@ -8,20 +8,7 @@ import numpy as np
 
 from bayesgp_mf.arguments import check_flags
 from bayesgp_mf.datasets.dataset import Dataset, FrameDataset
-from bayesgp_mf.datasets.tables import CsvTable, assemble, check_integer, read_columns
-
-_PIMA = CsvTable(
-    "pima",
-    "type",
-    ("npreg", "glu", "bp", "skin", "bmi", "ped", "age"),
-    ("count", "mg/dl", "mm Hg", "mm", "kg/m^2", "dimensionless", "years"),
-    "Women of Pima heritage, at least 21 years old, living near Phoenix, Arizona, tested for diabetes by "
-    "the criteria of the World Health Organization (class Yes if diabetic, No if not). Inputs are number "
-    "of pregnancies npreg, plasma glucose concentration in an oral glucose tolerance test glu, diastolic "
-    "blood pressure bp, triceps skin fold thickness skin, body mass index bmi, diabetes pedigree function "
-    "ped and age. These are the 532 complete records after serum insulin was dropped, split by Ripley at "
-    "random into 200 for training and 332 for test.",
-)
+from bayesgp_mf.datasets.tables import assemble, check_integer, read_columns, table_of
 
 
 @overload
@@ -89,7 +76,7 @@ def load_pima(*, standardise: bool = True, as_frame: bool = False) -> Dataset | 
     training, test = read_columns("pima_train.csv"), read_columns("pima_test.csv")
     columns = {name: training[name] + test[name] for name in training}
     train = np.repeat([True, False], [len(training["type"]), len(test["type"])])
-    return assemble(_PIMA, columns, train, standardise=standardise, as_frame=as_frame)
+    return assemble(table_of("pima"), columns, train, standardise=standardise, as_frame=as_frame)
 
 
 # The rows the original files mark as training rows of the aspect-angle-dependent experiments, one bit a
@@ -97,17 +84,6 @@ def load_pima(*, standardise: bool = True, as_frame: bool = False) -> Dataset | 
 # hand on has lost these marks.
 _ROWS = 208
 _TRAINING_ROWS = 0xFBEFD5DEDA6B82704615CAAD6B14CB4B083A9E42AB8D7A15180A
-
-_SONAR = CsvTable(
-    "sonar",
-    "label",
-    tuple(f"x{band}" for band in range(1, 61)),
-    ("dimensionless",) * 60,
-    "Sonar returns from a metal cylinder (class M, 'mine', 111 rows) and from a roughly cylindrical rock "
-    "(class R, 97 rows), taken at many aspect angles. The 60 inputs are the energy in 60 frequency bands, "
-    "integrated over time, between 0 and 1. The split is the 104/104 aspect-angle-dependent one of Gorman "
-    "and Sejnowski (1988); its test rows are easier than its training rows.",
-)
 
 
 @overload
@@ -172,25 +148,13 @@ def load_sonar(*, standardise: bool = True, exchange: bool = False, as_frame: bo
     check_flags(exchange=exchange)
     marked = np.array([bit == "1" for bit in format(_TRAINING_ROWS, f"0{_ROWS}b")])
     train = ~marked if exchange else marked
-    return assemble(_SONAR, read_columns("sonar.csv"), train, standardise=standardise, as_frame=as_frame)
+    return assemble(table_of("sonar"), read_columns("sonar.csv"), train, standardise=standardise, as_frame=as_frame)
 
 
 # The file holds four blocks of rows: blue males, blue females, orange males, orange females.
 _GROUPS = 4
 _GROUP_ROWS = 50
 _GROUP_TRAINING_ROWS = 20
-
-_CRABS = CsvTable(
-    "crabs",
-    "sex",
-    ("FL", "RW", "CL", "CW", "BD", "colour"),
-    ("mm",) * 5 + ("dimensionless",),
-    "Rock crabs (Leptograpsus variegatus) collected at Fremantle, Western Australia: 50 of each sex (the "
-    "class: F, M) and colour form. Inputs are frontal lobe size FL, rear width RW, carapace length CL, "
-    "carapace width CW and body depth BD, in mm, and colour, 0 for the blue and 1 for the orange form. "
-    "20 crabs of each sex and colour, drawn at random, are the training set and the other 120 the test "
-    "set: the sizes of the literature's split, whose rows were never published.",
-)
 
 
 @overload
@@ -261,34 +225,17 @@ def load_crabs(*, draw: int = 0, standardise: bool = True, as_frame: bool = Fals
     >>> crabs.feature_names
     ('FL', 'RW', 'CL', 'CW', 'BD', 'colour')
     """
-    draw = check_integer(
-        "draw",
-        draw,
-        low=0,
-        expected="an integer >= 0",
-        advice="Pass draw=0 for one split, or each of range(100) for the distribution over splits.",
-    )
+    advice = "Pass draw=0 for one split, or each of range(100) for the distribution over splits."
+    draw = check_integer("draw", draw, low=0, expected="an integer >= 0", advice=advice)
     rng, train = np.random.default_rng(draw), np.zeros(_GROUPS * _GROUP_ROWS, dtype=np.bool_)
     for group in range(_GROUPS):
         train[_GROUP_ROWS * group + rng.permutation(_GROUP_ROWS)[:_GROUP_TRAINING_ROWS]] = True
     columns = read_columns("crabs.csv")
     columns["colour"] = ["1" if form == "O" else "0" for form in columns["sp"]]
-    return assemble(_CRABS, columns, train, standardise=standardise, as_frame=as_frame)
+    return assemble(table_of("crabs"), columns, train, standardise=standardise, as_frame=as_frame)
 
 
 _FOLDS = 10
-_FORENSIC_GLASS = CsvTable(
-    "forensic_glass",
-    "type",
-    ("RI", "Na", "Mg", "Al", "Si", "K", "Ca", "Ba", "Fe"),
-    ("1000 (refractive index - 1.518)",) + ("% by weight of oxide",) * 8,
-    "Fragments of glass from forensic work, collected by B. German of the Home Office Forensic Science "
-    "Service, Aldermaston. Classes are WinF window float glass (70 rows), WinNF window non-float glass "
-    "(76), Veh vehicle window glass (17), Con containers (13), Tabl tableware (9) and Head vehicle "
-    "headlamps (29). Inputs are the refractive index RI, as 1000 times its excess over 1.518, and the "
-    "weight of the oxides of eight elements in percent. The ten folds, of unequal size, are those "
-    "printed in the scripts of Venables and Ripley (2002).",
-)
 
 
 @overload
@@ -362,15 +309,10 @@ def load_forensic_glass(
     [16, 24, 15, 24, 16, 25, 20, 28, 19, 27]
     """
     if fold is not None:
-        fold = check_integer(
-            "fold",
-            fold,
-            low=1,
-            high=_FOLDS,
-            expected=f"None or an integer from 1 to {_FOLDS}",
-            advice="Pass the fold to test on, or fold=None for all rows as training rows.",
-        )
+        expected = f"None or an integer from 1 to {_FOLDS}"
+        advice = "Pass the fold to test on, or fold=None for all rows as training rows."
+        fold = check_integer("fold", fold, low=1, high=_FOLDS, expected=expected, advice=advice)
     columns = read_columns("forensic_glass.csv")
     folds = np.array(columns["fold"], dtype=np.int64)
     train = np.ones(folds.shape, dtype=np.bool_) if fold is None else folds != fold
-    return assemble(_FORENSIC_GLASS, columns, train, standardise=standardise, as_frame=as_frame, fold=folds)
+    return assemble(table_of("forensic_glass"), columns, train, standardise=standardise, as_frame=as_frame, fold=folds)

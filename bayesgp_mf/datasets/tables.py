@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import math
+import tomllib
 from collections.abc import Mapping, Sequence
 from importlib.resources import files
 from typing import NamedTuple
@@ -24,6 +25,14 @@ class CsvTable(NamedTuple):
     features: tuple[str, ...]
     units: tuple[str, ...]
     description: str
+
+
+def table_of(name: str) -> CsvTable:
+    """Return what ``tables.toml`` says of a bundled table."""
+    stated = tomllib.loads(files("bayesgp_mf.datasets").joinpath("tables.toml").read_text(encoding="utf-8"))[name]
+    features = tuple(stated["features"])
+    units = stated.get("units") or len(features) * [stated["unit"]]
+    return CsvTable(name, stated["label"], features, tuple(units), " ".join(stated["description"].split()))
 
 
 def read_columns(file: str) -> dict[str, list[str]]:
