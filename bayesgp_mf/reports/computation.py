@@ -8,8 +8,10 @@ from __future__ import annotations
 import inspect
 import json
 import re
+import tomllib
 from collections.abc import Sequence
 from functools import cache
+from importlib.resources import files
 from typing import Any
 
 import numpy as np
@@ -226,32 +228,8 @@ def glance(about: Fitted) -> Table:
     return Table("At a glance.", ("", "This fit"), rows)
 
 
-_OF_PARAMETERS = (
-    ("variance", r"v_0", "v\N{SUBSCRIPT ZERO} is the variance"),
-    ("noise_variance", r"v", "v is the noise variance"),
-    ("flip", r"\\kappa", "\N{GREEK SMALL LETTER KAPPA} is flip, the probability that a label is wrong"),
-    ("lengthscale", r"r", "r is the distance of two cases in length scales"),
-    ("lengthscale", r"\\ell", "\N{SCRIPT SMALL L} is the length scale"),
-    ("period", r"p", "p is the period"),
-    ("shape", r"a", "a is the shape"),
-    ("weight", r"w", "w is the weight of an input"),
-    ("offset", r"b", "b is the offset"),
-    ("bias", r"b", "b is the bias"),
-    ("degree", r"k", "k is the degree"),
-    ("activation", r"c", "c is 1, and 0 with activation='sign'"),
-    ("trials", r"n", "n is the number of trials"),
-    ("scale", r"s", "s is the scale"),
-    ("df", r"\\nu", "\N{GREEK SMALL LETTER NU} is df, the degrees of freedom"),
-    ("dispersion", r"r", "r is the dispersion"),
-    ("cuts", r"c", "c are the cuts"),
-)
-"""Parameter, the pattern of its letter, and what is said of it: a letter may mean another thing elsewhere."""
-_COMMON = (
-    (r"\\sum_l", "l counts the inputs"),
-    (r"\\Phi", "\N{GREEK CAPITAL LETTER PHI} is the distribution function of a standard normal variable"),
-    (r"\\sigma", "\N{GREEK SMALL LETTER SIGMA} is the logistic function"),
-    (r"\\Gamma", "\N{GREEK CAPITAL LETTER GAMMA} is the gamma function"),
-)
+_WORDS: dict[str, Any] = tomllib.loads(files("bayesgp_mf.reports").joinpath("words.toml").read_text(encoding="utf-8"))
+"""Of verdicts, of hyperparameters, and of letters in formulas."""
 
 
 def symbols(thing: object, latex: str) -> list[str]:
@@ -264,8 +242,8 @@ def symbols(thing: object, latex: str) -> list[str]:
     ['v₀ is the variance', 'r is the distance of two cases in length scales']
     """
     parameters = inspect.signature(type(thing)).parameters
-    own = [text for name, pattern, text in _OF_PARAMETERS if name in parameters and _has(latex, pattern)]
-    return own + [text for pattern, text in _COMMON if _has(latex, pattern)]
+    letters = _WORDS["formulas"]["letters"]
+    return [text for name, pattern, text in letters if name in {"", *parameters} and _has(latex, pattern)]
 
 
 def _has(latex: str, pattern: str) -> bool:
@@ -273,32 +251,6 @@ def _has(latex: str, pattern: str) -> bool:
     return re.search(rf"(?<![A-Za-z\\]){pattern}(?![A-Za-z])(?!_0)", latex) is not None
 
 
-MEANS = {
-    "exact": "nothing is approximated",
-    "good": "the log evidence is within 0.1 nats of the truth, and probabilities within 0.02",
-    "fair": "between good and off",
-    "off": "the log evidence is off by more than 0.25 nats, probabilities by more than 0.05, or the equations are not "
-    "solved well",
-    "unsolved": "the equations were not solved",
-    "unknown": "this method, or this kind of fit, cannot tell",
-}
-
-MEANINGS = {
-    "lengthscale": "the distance, in the unit of the input, over which the function changes much; where it is far "
-    "longer than the range of the input, that input does nothing",
-    "variance": "how large the function is, in squared latent units",
-    "noise_variance": "the variance of the noise on each target, in squared latent units",
-    "flip": "the probability that a label was recorded as another one",
-    "period": "the distance, in the unit of the input, after which the function repeats",
-    "shape": "how many scales of length the function has: a small one mixes many, a large one is the Gaussian kernel",
-    "scale": "the scale of the noise on each target, in the unit of the target",
-    "df": "degrees of freedom of the noise: a small number allows targets that are far off",
-    "dispersion": "how much more counts vary than Poisson's: the smaller it is, the more",
-    "bias": "how large the constant input is, which moves the thresholds of a network",
-    "offset": "the constant that is added to the products of the inputs",
-    "weight": "how much a linear input, or an input of a network, does: zero is nothing",
-}
-"""By the last part of a name: a term of a sum puts its own name before it."""
 MOST = 200
 """Hyperparameters that are listed."""
 
@@ -322,9 +274,10 @@ def _caption(found: Hyperparameters) -> str:
 def _meanings(names: Sequence[str]) -> list[Block]:
     """Return a sentence for each kind of hyperparameter that is there."""
     plain = [re.sub(r"\[.*\]$", "", name, flags=re.DOTALL) for name in names]
-    longest = sorted(MEANINGS, key=len, reverse=True)
+    meanings = _WORDS["hyperparameters"]
+    longest = sorted(meanings, key=len, reverse=True)
     found = {next((key for key in longest if each == key or each.endswith("_" + key)), None) for each in plain}
-    return [f"{key}: {meaning}." for key, meaning in MEANINGS.items() if key in found]
+    return [f"{key}: {meaning}." for key, meaning in meanings.items() if key in found]
 
 
 def _table(found: Hyperparameters) -> Table:
@@ -358,7 +311,9 @@ def _prior(found: Hyperparameters, k: int) -> str:
 
 def quality(found: Quality) -> Section:
     """Return the section with the numbers behind the verdict."""
-    text = f"The verdict {found.verdict!r} means: {MEANS[found.verdict]}. These are estimates, and no bounds."
+    text = (
+        f"The verdict {found.verdict!r} means: {_WORDS['verdicts'][found.verdict]}. These are estimates, and no bounds."
+    )
     table = Table("The numbers behind the verdict.", ("Number", "Value", ""), list(found.rows()))
     return Section("How good the approximation is", [text, table])
 
