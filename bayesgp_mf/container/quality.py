@@ -53,6 +53,7 @@ LINEAR, ROOT = 12.0, 0.6
 LARGEST_MEAN_ERROR, LARGEST_ROUNDING = 1e-2, 1e-2
 """Equations that are solved worse than this, in standard deviations and in nats, are what limits a fit."""
 
+_LARGEST = ("residual", "mean_error", "rounding", "independent", "inducing_error")
 _KINDS = {
     "laplace": "Laplace's approximation does not say what it leaves out, which is often nats of the log evidence",
     "lower_bound": "the log evidence is a lower bound, and how far below is not known",
@@ -199,42 +200,32 @@ class Quality:
             )
         if verdict == "exact":
             return f"the model is integrated, with a standard error of {self.log_evidence_error or 0.0:.2g} nats."
-        if verdict == "unknown" and self.in_parts:
-            return (
-                "of a table in parts what the approximation leaves out is not computed. To know, fit some thousand "
-                "cases of it that are here, at these hyperparameters: fit(X, y, posterior(idata).kernel, inducing=...)."
-            )
-        if verdict == "unknown":
+        if self.correction is None or self.remaining is None:  # so that the verdict is unknown
+            if self.in_parts:
+                return (
+                    "of a table in parts what the approximation leaves out is not computed. To know, fit some thousand "
+                    "cases of it that are here, at these hyperparameters: fit(X, y, posterior(idata).kernel, "
+                    "inducing=...)."
+                )
             return f"{self._why_unknown()}. To know, {self._how_to_know()}use {self._better}."
-        assert self.left_out is not None
-        assert self.remaining is not None
-        assert self.correction is not None
-        if self.left_out == 0.0 and not self.probability_error:
+        if not (self.left_out or self.probability_error):
             return "there is nothing left out of the log evidence, as under Gaussian noise or of a single case."
+        predicted = self.new_probability_error
         known = (
             f"the log evidence is off by about {abs(self.correction):.2g} nats, and with its correction by about "
             f"{self.remaining:.2g}; probabilities at the data may be off by up to about {self.probability_error:.2g}, "
             f"{'estimated' if self.probability_shift is None else 'measured'}"
         )
-        known += (
-            "."
-            if self.new_probability_error is None
-            else f", those predicted by about {self.new_probability_error:.2g}."
-        )
+        known += "." if predicted is None else f", those predicted by about {predicted:.2g}."
         if self.remaining > abs(self.correction):
             known += " What is left is larger than the correction, which may be no better than none."
-        approximate = (
-            f" That is of the model on the inducing cases, which leave {self.independent:.1%} of the prior variances "
-            "to noise (diagnostics.inducing)."
-            if self.independent
-            else ""
-        )
+        if self.independent:
+            left = f"which leave {self.independent:.1%} of the prior variances to noise (diagnostics.inducing)"
+            known += f" That is of the model on the inducing cases, {left}."
+        if verdict == "good":
+            return known
         corrected = "corrected=True for probabilities, " if self.labels and self.probability_shift is not None else ""
-        return (
-            known
-            + approximate
-            + ("" if verdict == "good" else f" Where that is not enough: {corrected}{self._better}.")
-        )
+        return f"{known} Where that is not enough: {corrected}{self._better}."
 
     def _why_unknown(self) -> str:
         if self.averaged:
@@ -259,24 +250,18 @@ class Quality:
         return [row for row in self._rows() if row[1]]
 
     def _rows(self) -> Iterator[tuple[str, str, str]]:
-        if self.log_evidence is not None:
-            yield "log evidence", f"{self.log_evidence:.4f}", "nats"
+        yield "log evidence", _shown(self.log_evidence, ".4f"), "nats"
         yield "correction", _shown(self.correction, "+.4f"), "nats"
         yield "left after it", _shown(self.remaining, ".4f"), "nats"
         how = "estimated" if self.probability_shift is None else "measured"
         yield "errors of probabilities at the data", _shown(self.probability_error, ".3f"), how
         yield "errors of probabilities predicted", _shown(self.new_probability_error, ".3f"), "measured"
         yield "error of leave-one-out", _shown(self.loo_error, ".3f"), "nats"
-        yield (
-            "Pareto k-hat of the draws",
-            *(
-                ("not computed", "see diagnostics.importance")
-                if self.pareto_k is None
-                else ("none", "the weights are equal")
-                if self.pareto_k == -inf
-                else (f"{self.pareto_k:.2f}", "")
-            ),
-        )
+        if self.pareto_k is None:
+            k_hat = "not computed", "see diagnostics.importance"
+        else:
+            k_hat = ("none", "the weights are equal") if self.pareto_k == -inf else (f"{self.pareto_k:.2f}", "")
+        yield "Pareto k-hat of the draws", *k_hat
         yield "residual of the equations", _shown(self.residual, ".1e"), ""
         yield "error of the means", _shown(self.mean_error, ".1e"), "posterior sd"
         yield "rounding", _shown(self.rounding, ".1e"), "nats"
@@ -294,34 +279,27 @@ def quality_of_fit(fit: xr.Dataset, n: int, in_parts: bool = False) -> Quality:
 
     ``in_parts`` says that they are those of a table in parts.
     """
-    kind = fit.attrs["evidence_kind"]
     averaged = "node_weight" in fit
-
-    def largest(name: str) -> float | None:
-        return float(fit[name].max()) if name in fit else None
+    largest: dict[str, Any] = {name: float(fit[name].max()) if name in fit else None for name in _LARGEST}
 
     def single(name: str) -> float | None:
         return None if averaged or name not in fit else float(fit[name])
 
     return Quality(
         method=fit.attrs["method"],
-        kind=kind,
+        kind=fit.attrs["evidence_kind"],
         n=n,
         converged=fit.attrs["status"] == "CONVERGED",
         log_evidence=single("log_evidence"),
         log_evidence_error=single("log_evidence_se"),
         correction=single("log_evidence_correction"),
         remaining=single("log_evidence_remaining"),
-        residual=largest("residual"),
-        mean_error=largest("mean_error"),
-        rounding=largest("rounding"),
-        independent=largest("independent"),
-        inducing_error=largest("inducing_error"),
         probability_shift=single("probability_shift"),
         averaged=averaged,
         in_parts=in_parts,
         labels=bool(class_names_of(fit)),
         joint_classes="class" in fit.dims,
+        **largest,
     )
 
 
