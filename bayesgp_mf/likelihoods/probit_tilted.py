@@ -224,8 +224,9 @@ def _tilted(centre: Array, spread: Array, noise_variance: float, start: InnerSit
     """Return what labels tell of differences with means ``(n, C - 1)`` and their covariances."""
     if not (np.all(np.isfinite(centre)) and np.all(np.isfinite(spread))):
         raise NotPositiveDefiniteError("the latent values of a case have a mean or covariance that is not finite")
-    if centre.shape[1] < _EXACT_TO:
-        return (_of_one if centre.shape[1] == 1 else _of_two)(centre, spread, noise_variance)
+    exact = {1: _of_one, 2: _of_two}.get(centre.shape[1])
+    if exact is not None:
+        return exact(centre, spread, noise_variance)
     return _of_many(centre, spread, noise_variance, TOLERANCE if start is None else start.tolerance, start)
 
 

@@ -62,6 +62,8 @@ WAYS = ((True, 1.0), (True, 0.5), (False, 0.5), (True, 0.25), (True, 0.125), (Fa
 """Whole steps first, whose solution takes half as many as with half steps where there are many cases to a latent value;
 of all cases at once they may overshoot for ever. The shortest are for cases of several labels that lie near one another
 under a large variance, and for labels that may be flipped."""
+WORSE = 3.0
+"""A mixed step that makes changes larger by this factor is taken back."""
 PATIENCE = 16
 """Steps without progress before the next of these ways. Half as many led to the last way too early."""
 LONG_PATIENCE = 25
@@ -364,7 +366,7 @@ class _Equations:
 
         patience = PATIENCE if self.problem.likelihood.log_concave else LONG_PATIENCE
         known = self.evidence_is_known(control.evidence_tolerance)
-        x, info = fixed_point(update, pack(first), control, enough=known, stages=WAYS, patience=patience)
+        x, info = fixed_point(update, pack(first), control, enough=known, stages=WAYS, patience=patience, worse=WORSE)
         return unpack(x), info
 
     def evidence_is_known(self, tolerance: float) -> Callable[[Array], bool] | None:

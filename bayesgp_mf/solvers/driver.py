@@ -30,7 +30,6 @@ Stages: TypeAlias = Sequence[tuple[bool, float]]
 STAGES: Stages = ((True, 1.0), (False, 1.0), *((True, 2.0**-k) for k in range(1, 6)))  # mixing or not, damping
 PATIENCE = 25  # steps without progress before the next stage ...
 PROGRESS = 0.9  # ... which is a largest change below this part of the former; less is rounding that falls well
-WORSE = 3.0  # a mixed step that makes changes larger by this factor is taken back
 SMALLEST_DAMPING = 2.0**-10  # where even plain steps lead nowhere
 
 NEAR = 1.5  # changes below which Newton's step is tried
@@ -47,6 +46,7 @@ def fixed_point(
     done: int = 0,
     stages: Stages = STAGES,
     patience: int = PATIENCE,
+    worse: float = np.inf,
 ) -> tuple[Array, Info]:
     """Iterate ``x = update(x)`` until no entry would change by more than ``control.tolerance``.
 
@@ -71,6 +71,8 @@ def fixed_point(
         Ways to go on, each where nothing improves in the one before: whether steps are mixed, and how long they are.
     patience : int
         Steps without progress before the next of them.
+    worse : float
+        A mixed step that makes changes larger by this factor is taken back.
 
     Returns
     -------
@@ -86,7 +88,7 @@ def fixed_point(
         def shown(iteration: int, smallest: float) -> None:
             advance(f"step {iteration}, largest change {smallest:.1e} (tolerance {control.tolerance:.0e})")
 
-        info = iterate(vectors, control, shown, done, near, stages, patience)
+        info = iterate(vectors, control, shown, done, near, stages, patience, worse)
     return vectors.best, info
 
 
@@ -123,6 +125,7 @@ def iterate(
     near: float = 0.0,
     stages: Stages = STAGES,
     patience: int = PATIENCE,
+    worse: float = np.inf,
 ) -> Info:
     """Iterate some states until none would change by more than ``control.tolerance``; see `fixed_point`.
 
@@ -160,7 +163,7 @@ def iterate(
             if not states.forget():  # even the plain step is too long
                 damping /= 2.0
             continue
-        if found > WORSE * size and states.forget():
+        if found > worse * size and states.forget():
             continue
         states.take()
         if not mixing:

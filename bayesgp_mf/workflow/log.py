@@ -57,17 +57,18 @@ class Log:
             first, *lines, last = path.read_text(encoding="utf-8").split("\n")
             header = json.loads(first)
             entropy, there = int(header["entropy"]), dict(header["call"])
-            for line in lines:
-                part, found = json.loads(line)
-                if holds is not None and not holds(part, found):
-                    raise ValueError(f"{line[:40]!r} is no line of it")
-                self.done[part] = found
         if there != call:
             other = [name for name in call if there.get(name) != call[name]]
             raise ValueError(
                 f"path {str(path)!r} has {self.parts} of another call, which differs in {', '.join(other)}. Give "
                 "another name, or remove the file."
             )
+        with refused_as(f"path {str(path)!r} is no file of bgp.{verb}, or damaged: {{}}. Give another name."):
+            for line in lines:
+                part, found = json.loads(line)
+                if holds is not None and not holds(part, found):
+                    raise ValueError(f"{line[:40]!r} is no line of it")
+                self.done[part] = found
         if known and entropy != self.entropy:
             raise ValueError(
                 f"path {str(path)!r} has {self.parts} of another random_seed. Give that one or none, or another name."

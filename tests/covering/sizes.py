@@ -49,7 +49,7 @@ NO_THRESHOLDS: dict[str, str] = {
     ),
     "Fewest draws and cases by which something is said at all.": (
         "diagnostics.importance.FEWEST_IN_CHAIN diagnostics.importance.MOST_VALUES diagnostics.misfit.FEWEST "
-        "diagnostics.misfit.FEWEST_COVERED hyper.pareto.FEWEST_WEIGHTS workflow.calibrate.FEWEST "
+        "diagnostics.misfit.FEWEST_COVERED workflow.plan.TARGETS hyper.pareto.FEWEST_WEIGHTS workflow.calibrate.FEWEST "
         "workflow.calibrate.MANY "
         "diagnostics.sensitivity.FEWEST_DRAWS"
     ),

@@ -57,7 +57,7 @@ def test_a_mixed_step_that_leads_away_is_taken_back():
         visited.append(float(x[0]))
         return x - np.where(np.abs(x) < 30.0, np.arctan(x), 10.0 * x)  # flat where it begins, steep beyond
 
-    x, info = fixed_point(update, np.array([10.0]), Control())
+    x, info = fixed_point(update, np.array([10.0]), Control(), worse=3.0)
     assert visited[2] < -30.0
     assert visited[3] == pytest.approx(visited[1] - np.arctan(visited[1]))
     assert info.status is Status.CONVERGED
