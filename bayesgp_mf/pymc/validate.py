@@ -28,7 +28,7 @@ from bayesgp_mf.inference.solution import Control
 from bayesgp_mf.inference.solver import Solver
 from bayesgp_mf.likelihoods import Likelihood
 from bayesgp_mf.matrices.blas import one_thread_if_small
-from bayesgp_mf.matrices.factors import cholesky, psd_root
+from bayesgp_mf.matrices.factors import cholesky
 from bayesgp_mf.matrices.memory import check_draws, check_memory
 from bayesgp_mf.processes.process import Process
 from bayesgp_mf.pymc.joint import Joint, LogJoint, StepSampling
@@ -274,14 +274,14 @@ def _joint(fit: xr.Dataset, process: Process, model: Generative) -> Joint:
         )
     check_memory(part.problem.n, 1, classes=part.problem.n_classes)
     if likelihood.forbids:
-        gram = np.asfortranarray(part.kernel.gram(part.X))
-        cholesky(gram)  # which raises where it is not positive definite
-        if psd_root(gram).shape[1] < len(gram):
+        cholesky(part.kernel.gram(part.X))  # which raises where it is not positive definite
+    if not process.averaged:
+        joint = Joint.of(part, None)
+        if likelihood.forbids and joint.start.size < part.problem.n:  # of the root of the Gram matrix
             raise NotPositiveDefiniteError(
                 "the Gram matrix is singular to rounding, and steps are sampled by its inverse. Add kernels.White()."
             )
-    if not process.averaged:
-        return Joint.of(part, None)
+        return joint
     given = part.X, part.problem.t, likelihood, part.kernel, part.method, Control()
     about = Target(*given, model.priors, model.bounds, model.fixed)
     start = fit["hyper_start"].values.reshape(-1, about.start.size)[0] if "hyper_start" in fit else about.start

@@ -53,7 +53,8 @@ class Log:
         return made
 
     def _read(self, path: Path, call: dict[str, Any], verb: str, holds: Holds, *, known: bool) -> None:
-        with refused_as(f"path {str(path)!r} is no file of bgp.{verb}, or damaged: {{}}. Give another name."):
+        damaged = f"path {str(path)!r} is no file of bgp.{verb}, or damaged: {{}}. Give another name."
+        with refused_as(damaged):
             first, *lines, last = path.read_text(encoding="utf-8").split("\n")
             header = json.loads(first)
             entropy, there = int(header["entropy"]), dict(header["call"])
@@ -63,7 +64,7 @@ class Log:
                 f"path {str(path)!r} has {self.parts} of another call, which differs in {', '.join(other)}. Give "
                 "another name, or remove the file."
             )
-        with refused_as(f"path {str(path)!r} is no file of bgp.{verb}, or damaged: {{}}. Give another name."):
+        with refused_as(damaged):
             for line in lines:
                 part, found = json.loads(line)
                 if holds is not None and not holds(part, found):

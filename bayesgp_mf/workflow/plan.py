@@ -4,10 +4,10 @@ On average over functions from the posterior, and over targets drawn from those,
 is right. How far it is right for predictions shows in leave-one-out, which is known. With :math:`\bar s_m` what the
 model says of m further cases, :math:`\hat s` the leave-one-out value, and :math:`\bar s` what the model says of that,
 over targets drawn from what the other cases say of each, :math:`\hat s\, \bar s_m / \bar s` is to be expected; of log
-densities of numbers, which have no zero of their own, :math:`\hat s + \bar s_m - \bar s`. How
-far a leave-one-out value is off is seen in data sets that are drawn, where it is known what it estimates: by more than
-its standard error, since its terms share their cases. What more cases bring is off too, since no model is quite right:
-its logarithm by a factor that is the same for all numbers of cases.
+densities of numbers, which have no zero of their own, :math:`\hat s + \bar s_m - \bar s`. How far a leave-one-out value
+is off is seen in data sets that are drawn, where it is known what it estimates: by more than its standard error, since
+its terms share their cases. What more cases bring is off too, since no model is quite right: its logarithm by a factor
+that is the same for all numbers of cases.
 """
 
 from __future__ import annotations

@@ -120,9 +120,11 @@ def test_a_damaged_file_is_named(tmp_path):
             bgp.validate(gaussian(), path=path, **SHORT)
 
 
-def test_a_step_on_a_singular_matrix_is_refused_before_it_is_sampled():
-    smooth = bgp.fit(X, LABELS, bgp.kernels.Gaussian(4.0), bgp.Step(), draws=10, random_seed=1)
-    with pytest.raises(bgp.NotPositiveDefiniteError, match="positive definite"):
+@pytest.mark.parametrize(("inputs", "length", "words"), [(X, 4.0, "positive definite"), (0.5 * X, 2.5, "White")])
+def test_a_step_on_a_singular_matrix_is_refused_before_it_is_sampled(inputs, length, words):
+    """Also where a Cholesky factor is found whose last columns are rounding."""
+    smooth = bgp.fit(inputs, LABELS, bgp.kernels.Gaussian(length), bgp.Step(), draws=10, random_seed=1)
+    with pytest.raises(bgp.NotPositiveDefiniteError, match=words):
         bgp.validate(smooth, **SHORT)
 
 
