@@ -11,12 +11,13 @@ import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 
+from bayesgp_mf.arguments import as_mapping
 from bayesgp_mf.container import stored
 from bayesgp_mf.container.checks import GROUPS, check_mean, check_shapes, check_unchanged, check_values
 from bayesgp_mf.container.groups import Container, get_group, group_names, is_stream
 from bayesgp_mf.container.layout import BY_CASE, FORMAT, LOO_OMITTED, MODELS, stored_parameters
 from bayesgp_mf.container.write import is_in_parts, posterior_in_parts
-from bayesgp_mf.hyper.target import Model
+from bayesgp_mf.hyper.target import Model, all_names, check_known
 from bayesgp_mf.inference.assembly import kernel_entries
 from bayesgp_mf.inference.problem import Problem
 from bayesgp_mf.inference.solution import Cavity, Solution
@@ -74,6 +75,11 @@ def fit_group(idata: Container) -> xr.Dataset:
 def has_random_kernels(fit: xr.Dataset) -> bool:
     """Return whether the group ``fit`` is of an average over random hyperparameters, not over the nodes of a rule."""
     return "node_weight" in fit and "hyperparameters_omitted" not in fit.attrs
+
+
+def check_priors(given: Any, part: Part) -> None:
+    """Raise a ValueError if priors beside a container name a parameter that its model does not have."""
+    check_known("priors", as_mapping("priors", given), all_names(part.kernel, part.problem.likelihood))
 
 
 def checked_groups(idata: Container) -> dict[str, xr.Dataset]:

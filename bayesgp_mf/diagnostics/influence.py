@@ -24,7 +24,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from bayesgp_mf.container.groups import Container
 from bayesgp_mf.container.loo import log_densities, observed_targets
-from bayesgp_mf.container.read import fit_group, from_container
+from bayesgp_mf.container.read import check_priors, fit_group, from_container
 from bayesgp_mf.container.stored import priors_of
 from bayesgp_mf.container.write import check_has_cases
 from bayesgp_mf.diagnostics.hyperparameters import for_readers
@@ -188,6 +188,9 @@ def influence(
     fit = fit_group(idata)
     check_has_cases(fit, "the influence of each case")
     process = from_container(idata, kernel, likelihood, method)
+    check_priors(priors, process.parts[0])
+    if X_new is None and offset is not None:
+        raise ValueError("offset is of new cases, and there is no X_new. Give their inputs, or leave it out.")
     observed, each = observed_targets(idata), log_densities(idata).values
     part, X, odds = process.parts[0], np.empty((0, 0)), None
     if not process.problem.likelihood.is_real:

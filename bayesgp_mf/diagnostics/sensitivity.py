@@ -24,7 +24,7 @@ from scipy.special import ndtr, softmax
 
 from bayesgp_mf.arguments import check_flags, check_integers
 from bayesgp_mf.container.groups import Container
-from bayesgp_mf.container.read import fit_group, from_container, has_random_kernels
+from bayesgp_mf.container.read import check_priors, fit_group, from_container, has_random_kernels
 from bayesgp_mf.container.stored import priors_of
 from bayesgp_mf.container.write import check_has_cases
 from bayesgp_mf.diagnostics.curves import settings_by_weight, some_settings
@@ -170,6 +170,7 @@ def sensitivity(
         raise ValueError(f"draws must be at least {FEWEST_DRAWS}, by which distances can be seen, got {draws}.")
     low, high = _checked(alphas)
     process = some_settings(from_container(idata, kernel, likelihood, method), MOST)
+    check_priors(priors, process.parts[0])
     X = None if X_new is None else process.new_inputs(X_new)
     log_priors = _log_priors(process, **priors_of(fit, priors)) if process.averaged else None
     names = for_readers(idata, log_priors.names) if log_priors is not None and has_random_kernels(fit) else ()

@@ -105,6 +105,11 @@ def public_names(kernel: Kernel, likelihood: Likelihood) -> dict[str, str]:
     return {PREFIX + own if own in taken else own: own for own in likelihood.parameters}
 
 
+def all_names(kernel: Kernel, likelihood: Likelihood) -> list[str]:
+    """Return the names of all parameters of a model, tuned or not."""
+    return [*kernel.params, *public_names(kernel, likelihood)]
+
+
 LOG_RANGE = float(np.log(1e4))
 """A parameter without bounds and without a prior may move this far from where it started, to either side."""
 JUST_BELOW = 1e-6
@@ -194,7 +199,7 @@ class Target:
     def __post_init__(self) -> None:
         given = {name: as_mapping(name, getattr(self, name)) for name in ("priors", "bounds")}
         model = Model.of(self.kernel, self.likelihood, {*given["priors"], *given["bounds"]})
-        known = [*self.kernel.params, *public_names(self.kernel, self.likelihood)]
+        known = all_names(self.kernel, self.likelihood)
         fixed = as_names("fixed", self.fixed)
         check_known("fixed", sorted(fixed), known)
         counts = {name: int(np.count_nonzero(value)) for name, value in model.params.items()}

@@ -17,14 +17,14 @@ from numpy.typing import ArrayLike, NDArray
 from bayesgp_mf.arguments import as_generator, as_mapping, check_integers
 from bayesgp_mf.container.groups import Container, make_container, set_group
 from bayesgp_mf.container.layout import SAMPLE_DIMS, TABLE, Layout, common_attrs
-from bayesgp_mf.container.read import fit_group, from_container
+from bayesgp_mf.container.read import check_priors, fit_group, from_container
 from bayesgp_mf.container.stored import describe_likelihood, priors_of
 from bayesgp_mf.container.write import check_has_cases
 from bayesgp_mf.errors import UndefinedQuantityError
 from bayesgp_mf.fitting import Seed
 from bayesgp_mf.hyper import Prior, Target
 from bayesgp_mf.hyper.priors import LogNormal, quantiles
-from bayesgp_mf.hyper.target import Model, check_known, public_names, with_own_priors
+from bayesgp_mf.hyper.target import Model, all_names, check_known, with_own_priors
 from bayesgp_mf.inference.solution import Control
 from bayesgp_mf.inputs.frames import as_pandas, kind_of, row_labels
 from bayesgp_mf.inputs.groups import as_inputs_of
@@ -83,8 +83,7 @@ class Generative:
         if not self.priors and not self.bounds:
             return None
         named = {*self.priors, *self.bounds}
-        known = {*self.kernel.params, *public_names(self.kernel, self.likelihood)}
-        kept = (known - named) | set(self.fixed)
+        kept = {*all_names(self.kernel, self.likelihood)} - named | set(self.fixed)
         solver, nothing = get_method("tap", self.likelihood), np.zeros(len(self.X))
         return Target(self.X, nothing, self.likelihood, self.kernel, solver, Control(), self.priors, self.bounds, kept)
 
@@ -162,7 +161,7 @@ def generative(
     likelihood = by_case(likelihood, as_offset(offset, table, len(inputs)), None)
     layout = Layout(len(inputs), features or np.arange(inputs.shape[1]), names, labels=labels)
     kept, limits = as_names("fixed", fixed), as_mapping("bounds", bounds)
-    check_known("fixed", sorted(kept), [*kernel.params, *public_names(kernel, likelihood)])
+    check_known("fixed", sorted(kept), all_names(kernel, likelihood))
     return Generative(
         inputs, kernel, likelihood, with_own_priors(kernel, priors, kept), limits, kept, layout, kind_of(X)
     )
@@ -188,6 +187,7 @@ def generative_of(
     fit = fit_group(idata)
     check_has_cases(fit, "the model at the inputs of the cases")
     part = from_container(idata, kernel, likelihood).parts[0]
+    check_priors(priors, part)
     layout, table, known = Layout.of(idata), fit.attrs.get(TABLE, "numpy"), priors_of(fit, priors)
     return Generative(part.X, part.kernel, part.problem.likelihood, layout=layout, table=table, **known)
 

@@ -146,6 +146,10 @@ def test_what_does_not_go_together_is_refused():
     idata = bgp.fit(X, y, KERNEL, likelihood, draws=2, chains=1, **options)
     with pytest.raises(ValueError, match="priors must map names"):
         bgp.diagnostics.influence(idata, priors=3)
+    with pytest.raises(ValueError, match=r"priors names 'nonsense', .*it has \['lengthscale', 'variance', 'noise_var"):
+        bgp.diagnostics.influence(idata, priors={"nonsense": bgp.hyper.LogNormal(0.0, 1.0)})
+    with pytest.raises(ValueError, match="offset is of new cases, and there is no X_new"):
+        bgp.diagnostics.influence(with_offset, offset=np.ones(30))
 
 
 def test_odds_are_those_against_the_label_whatever_its_weight():

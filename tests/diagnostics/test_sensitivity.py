@@ -103,6 +103,11 @@ def test_powers_are_one_below_and_one_above_one(fitted, alphas):
         sensitivity(fitted, alphas=alphas)
 
 
+def test_a_prior_of_no_parameter_is_named(fitted):
+    with pytest.raises(ValueError, match="priors names 'nonsense', which this model does not have; it has"):
+        sensitivity(fitted, priors={"nonsense": LogNormal(0.0, 1.0)})
+
+
 def test_what_is_no_quantity_is_named(fitted):
     with pytest.raises(ValueError, match=r"quantities\['mine'\] must return"):
         sensitivity(fitted, {"mine": lambda f, t: f})
