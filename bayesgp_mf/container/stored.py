@@ -44,13 +44,13 @@ WRONG = (ArithmeticError, AttributeError, LookupError, OSError, RecursionError, 
 
 
 @contextmanager
-def refused_as(message: str, category: type[ValueError] = DamagedFileError) -> Iterator[None]:
+def refused_as(message: str, category: type[Exception] = DamagedFileError) -> Iterator[None]:
     """Turn what goes wrong where something saved is read into an error with this message, which has a place for it."""
     try:
         yield
     except WRONG as error:
         stated = str(error).rstrip(".") if isinstance(error, ValueError) else f"{type(error).__name__}, {error}"
-        raise category(message.format(stated)) from error
+        raise category(message.replace("{}", stated)) from error  # a path may have braces of its own
 
 
 def describe_kernel(kernel: Kernel) -> dict[str, Any]:

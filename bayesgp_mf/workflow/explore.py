@@ -27,7 +27,10 @@ from collections.abc import Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 from functools import reduce
+from inspect import signature
+from itertools import product
 from operator import add, mul
+from os.path import isfile
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
@@ -46,7 +49,7 @@ from bayesgp_mf.diagnostics.compare import check_one_kind, compare
 from bayesgp_mf.errors import NO_SOLUTION, DamagedFileError, warn
 from bayesgp_mf.files import as_path
 from bayesgp_mf.fitting import Seed, fit
-from bayesgp_mf.hyper import HyperName, Strategy
+from bayesgp_mf.hyper import HyperName, Strategy, get_strategy
 from bayesgp_mf.inputs.frames import as_pandas, row_labels
 from bayesgp_mf.inputs.options import as_kernel, as_likelihood, as_names
 from bayesgp_mf.inputs.tables import feature_names
@@ -55,7 +58,7 @@ from bayesgp_mf.likelihoods import Likelihood, Probit
 from bayesgp_mf.parallel import backend
 from bayesgp_mf.progress import progress_bar
 from bayesgp_mf.workflow.combine import combine
-from bayesgp_mf.workflow.log import Log
+from bayesgp_mf.workflow.log import Log, writing
 
 Expression: TypeAlias = tuple[tuple[str, ...], ...]
 """A sum of products of base kernels, by their names."""
@@ -80,6 +83,8 @@ class Exploration:
     by : {"evidence", "loo"}
         What the score is: the corrected log evidence less a penalty for each hyperparameter, or the elpd. It is the
         elpd, whatever was asked for, where evidences are of several kinds or models are averages.
+    left : int
+        How many models were to come when ``most``, or Ctrl-C, ended it; 0 where it came to its own end.
     """
 
     fits: dict[str, Container]
@@ -87,6 +92,7 @@ class Exploration:
     failed: dict[str, str]
     found: str
     by: Score
+    left: int = 0
 
     def combine(self, weights: str | ArrayLike = "stacking", *, random_seed: Seed = None) -> Container:
         """Return one posterior of all models (`bayesgp_mf.combine`)."""
@@ -97,7 +103,8 @@ class Exploration:
         what = {"evidence": "log evidence less a penalty for each parameter", "loo": "leave-one-out elpd"}[self.by]
         found = f"\nFound: {self.found}, by the highest score, the {what}."
         lacking = f"\nNo fit of {', '.join(self.failed)}." if self.failed else ""
-        return f"{shown.to_string(float_format='{:.2f}'.format)}{found}{lacking}"
+        ended = f"\nCut off, by most or Ctrl-C, with {self.left} models to come." if self.left else ""
+        return f"{shown.to_string(float_format='{:.2f}'.format)}{found}{lacking}{ended}"
 
 
 def explore(
@@ -148,8 +155,9 @@ def explore(
         Show a progress bar if it takes longer than a second.
     **options
         Of `fit`: ``method``, ``priors``, ``offset``, ``weights``, ``inducing``, ``draws`` (250 in each chain if you do
-        not say, since they are most of a file) and others. ``priors`` may be a function of the kernel, as
-        ``lambda kernel: bgp.priors.suggest(X, kernel)``, since each kernel has parameters of its own.
+        not say, since they are most of a file) and others. ``priors`` may be a function of kernel and likelihood, as
+        ``lambda kernel, likelihood: bgp.priors.suggest(X, kernel, likelihood)``, since each model has parameters of its
+        own.
 
     Returns
     -------
@@ -201,8 +209,15 @@ def explore(
         )
     if not grow and (count := len(base) * len(each)) > most:
         raise ValueError(f"{len(base)} kernels with {len(each)} likelihoods are {count} models, more than most={most}.")
+    if grow and score == "evidence" and hyper is not None and get_strategy(hyper).averages:
+        raise ValueError("an average over hyperparameters has no evidence, by which grow=True goes. Give score='loo'.")
+    if callable(priors := options.get("priors")):
+        try:
+            signature(priors).bind("kernel", "likelihood")
+        except TypeError as error:
+            raise ValueError(f"priors must be a mapping, or a function of kernel and likelihood: {error}.") from error
     work = _Work(X, y, base, each, hyper, options)
-    if path is not None and (path := as_path("path", path)).is_file():
+    if path is not None and isfile(path := as_path("path", path)):
         raise ValueError(f"path must be the name of a folder for the fits, and {path} is a file.")
     stated, file = ({}, None) if path is None else (work.stated(), path / "fits.jsonl")
     work.log = Log.of(file, stated, "explore", "models", random_seed, _is_fact)
@@ -244,6 +259,10 @@ class _Work:
         """Return what a file says of the call."""
         table, classes = as_pandas("X", self.X), getattr(getattr(self.y, "dtype", None), "categories", None)
         labels = row_labels("X", table)
+        options: dict[str, Any] = {name: _in_words(value) for name, value in self.options.items()}
+        if callable(priors := self.options.get("priors")):
+            models = product(self.base.values(), self.likelihoods.values())
+            options["priors"] = [repr(priors(*model)) for model in models]
         return {
             "data": [checksum(np.asarray(each)) for each in (self.X, self.y)],
             **({} if classes is None else {"classes": [str(each) for each in classes]}),
@@ -252,10 +271,7 @@ class _Work:
             "values": {name: {key: value.tolist() for key, value in k.params.items()} for name, k in self.base.items()},
             "likelihoods": {name: describe_likelihood(each) for name, each in self.likelihoods.items()},
             "hyper": repr(self.hyper),
-            "options": {
-                name: [repr(value(kernel)) for kernel in self.base.values()] if callable(value) else _in_words(value)
-                for name, value in self.options.items()
-            },
+            "options": options,
         }
 
     def name(self, job: Job) -> str:
@@ -309,7 +325,8 @@ class _Work:
         if idata is not None:
             self.fits[name] = idata
             if (file := self._file(name)) is not None:
-                facts["digest"] = digest_of(save(idata, file))
+                with writing(file):
+                    facts["digest"] = digest_of(save(idata, file))
         self.log.add(name, facts)
 
     def score(self, name: str, score: Score) -> float:
@@ -330,8 +347,11 @@ class _Work:
         """Return the models side by side."""
         failed = {name: facts["error"] for name, facts in self.facts.items() if "error" in facts}
         if not self.fits:
-            first = next(iter(failed), "")
-            raise ValueError(f"none of the models has a fit. The first, {first}, ended in: {failed.get(first)}")
+            causes = dict[str, list[str]]()
+            for name, cause in failed.items():
+                causes.setdefault(cause, []).append(name)
+            each = "\n".join(f"{', '.join(names)}: {cause}" for cause, names in causes.items())
+            raise ValueError(f"none of the models has a fit.\n{each}")
         if failed:
             warn(f"{len(failed)} of {len(self.facts)} models have no fit: see failed.")
         known = {name: self.facts[name] for name in self.fits}
@@ -359,7 +379,8 @@ class _Work:
         averaged = any("node_weight" in group for group in groups.values())
         by: Score = score if one_kind and not averaged else "loo"
         table["score"] = table["elpd"] if by == "loo" else [self.score(name, by) for name in table.index]
-        return Exploration(self.fits, table, failed, str(table["score"].idxmax()), by)
+        left = len(self.jobs.keys() - self.facts.keys())
+        return Exploration(self.fits, table, failed, str(table["score"].idxmax()), by, left)
 
 
 def _fitted(work: _Work, job: Job) -> tuple[Container | None, dict[str, Any]]:
@@ -370,7 +391,7 @@ def _fitted(work: _Work, job: Job) -> tuple[Container | None, dict[str, Any]]:
     if work.hyper is not None:
         options["fixed"] = [*as_names("fixed", options.get("fixed", ())), *fixed]
     if callable(priors := options.get("priors")):
-        given = as_mapping("priors, which is a function,", priors(kernel))
+        given = as_mapping("priors, which is a function,", priors(kernel, work.likelihoods[likelihood]))
         options["priors"] = {key: prior for key, prior in given.items() if key not in fixed}
     seed = int.from_bytes(hashlib.sha256(name.encode()).digest()[:4], "big")
     begin = time.perf_counter()

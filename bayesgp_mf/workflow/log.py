@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from contextlib import closing
+from contextlib import AbstractContextManager, closing
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -19,6 +19,11 @@ from bayesgp_mf.parallel import backend
 from bayesgp_mf.progress import progress_bar
 
 Holds: TypeAlias = Callable[[Any, Any], bool] | None
+
+
+def writing(path: Path, category: type[Exception] = OSError) -> AbstractContextManager[None]:
+    """Turn what goes wrong where a file of a call is written into an error that names it: a full disk, say."""
+    return refused_as(f"path {str(path)!r} cannot be written: {{}}. Mend that, or give another name.", category)
 
 
 @dataclass(eq=False)
@@ -44,12 +49,13 @@ class Log:
             return made
         made.path = as_path("path", path)
         call = json.loads(json.dumps(stated))
-        if made.path.exists() and made.path.stat().st_size:
+        with writing(made.path, ValueError):
+            made.path.parent.mkdir(parents=True, exist_ok=True)
+            is_new = not (made.path.exists() and made.path.stat().st_size)
+            if is_new:
+                made._write(made.path, {"entropy": made.entropy, "call": call})
+        if not is_new:
             made._read(made.path, call, verb, holds, known=random_seed is not None)
-        else:
-            with refused_as(f"path {str(path)!r} cannot be written: {{}}. Give another name.", ValueError):
-                made.path.parent.mkdir(parents=True, exist_ok=True)
-                made._write({"entropy": made.entropy, "call": call})
         return made
 
     def _read(self, path: Path, call: dict[str, Any], verb: str, holds: Holds, *, known: bool) -> None:
@@ -60,9 +66,11 @@ class Log:
             entropy, there = int(header["entropy"]), dict(header["call"])
         if there != call:
             other = [name for name in call if there.get(name) != call[name]]
+            numbers = [f"{name}={there[name]}" for name in other if isinstance(there.get(name), int | float)]
+            same = f"{', '.join(numbers)} (and more {self.parts}, if these are too few), "
             raise ValueError(
                 f"path {str(path)!r} has {self.parts} of another call, which differs in {', '.join(other)}. Give "
-                "another name, or remove the file."
+                f"{same if len(numbers) == len(other) else ''}another name, or remove the file."
             )
         with refused_as(damaged):
             for line in lines:
@@ -76,16 +84,19 @@ class Log:
             )
         self.entropy = entropy
         if last:
-            path.write_text("\n".join([first, *lines, ""]), encoding="utf-8")
+            with writing(path):
+                path.write_text("\n".join([first, *lines, ""]), encoding="utf-8")
 
     def add(self, part: int | str, found: Any) -> None:
         """Write what came of a part."""
-        self._write([part, found])
-
-    def _write(self, line: Any) -> None:
         if self.path is not None:
-            with self.path.open("a", encoding="utf-8") as file:
-                file.write(json.dumps(line) + "\n")
+            with writing(self.path):
+                self._write(self.path, [part, found])
+
+    @staticmethod
+    def _write(path: Path, line: Any) -> None:
+        with path.open("a", encoding="utf-8") as file:
+            file.write(json.dumps(line) + "\n")
 
 
 BYTES = 1000

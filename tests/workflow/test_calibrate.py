@@ -160,6 +160,22 @@ def test_a_line_that_cannot_be_of_a_replica_is_damage(tmp_path, line):
     path.write_text("")
     with pytest.raises(ValueError, match=r"path .* cannot be written"):
         bgp.calibrate(X, KERNEL, replicas=2, draws=9, path=path / "ranks.jsonl")
+    with pytest.raises(ValueError, match=r"path .*\{\}.* cannot be written: OSError, .*too long"):
+        bgp.calibrate(X, KERNEL, replicas=2, draws=9, path=tmp_path / ("{}" + 300 * "a"))
+
+
+def test_a_file_that_can_no_longer_be_written_is_named(tmp_path):
+    """As on a full disk; what is done stays there."""
+    folder = tmp_path / "folder"
+
+    def moved_away(f, t):
+        if folder.exists():
+            folder.rename(tmp_path / "elsewhere")
+        return f[:, 0]
+
+    options = {"quantities": {"first": moved_away}, "replicas": 2, "draws": 9, "random_seed": 1}
+    with pytest.raises(OSError, match=r"path .*ranks\.jsonl' cannot be written: FileNotFoundError.*Mend that"):
+        bgp.calibrate(X, KERNEL, path=folder / "ranks.jsonl", **options)
 
 
 def test_another_covariance_must_be_one_of_the_model():

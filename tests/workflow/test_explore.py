@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from functools import partial
 
 import numpy as np
@@ -106,6 +107,10 @@ def test_growing_adds_what_the_labels_ask_for():
     assert len(found.fits) <= 20
     few = bgp.explore(X, y, base, grow=True, most=3, **OPTIONS)
     assert len(few.fits) == 3
+    assert few.left > 0
+    assert f"Cut off, by most or Ctrl-C, with {few.left} models to come." in repr(few)
+    assert found.left == 0
+    assert "Cut off" not in repr(found)
     by_loo = bgp.explore(X, y, base, grow=True, score="loo", most=6, **OPTIONS)
     assert by_loo.found == by_loo.table.index[0]
 
@@ -128,9 +133,10 @@ def test_another_order_of_the_classes_is_another_call(tmp_path):
 
 
 def test_a_model_without_a_fit_is_named():
-    singular = {"smooth": BASE["smooth"], "constant": kernels.Linear(columns=[1])}
+    singular = {"smooth": BASE["smooth"], "again": BASE["smooth"], "constant": kernels.Linear(columns=[1])}
     options = OPTIONS | {"hyper": None, "method": "laplace", "control": bgp.Control(max_iterations=1)}
-    with pytest.raises(ValueError, match="none of the models has a fit"):
+    message = r"^none of the models has a fit.\nsmooth, again: Convergence[^\n]*\nconstant: Convergence[^\n]*$"
+    with pytest.raises(ValueError, match=message):
         bgp.explore(X, Y, singular, **options)
 
 
@@ -143,6 +149,11 @@ def test_a_model_without_a_fit_is_named():
         ({"score": "waic"}, "score must be"),
         ({"likelihoods": LIKELIHOODS, "grow": True}, "one likelihood"),
         ({"grow": True, "fixed": ["variance"]}, "fixed go by names"),
+        (
+            {"grow": True, "hyper": "integrate"},
+            "an average .* has no evidence, by which grow=True goes. Give score='loo'",
+        ),
+        ({"priors": lambda kernel: {}}, "priors must be a mapping, or a function of kernel and likelihood"),
         ({"most": 1}, "more than most=1"),
         ({"most": 0}, "most"),
         ({"likelihoods": LIKELIHOODS | {"gaussian": bgp.likelihoods.Gaussian(1.0)}}, "likelihoods of one kind"),
@@ -188,19 +199,35 @@ def test_two_models_of_one_name_are_refused():
 
 
 def test_each_kernel_has_priors_of_its_own_parameters(tmp_path):
-    def priors(kernel):
-        return bgp.priors.suggest(X, kernel)
+    def priors(kernel, likelihood):
+        return bgp.priors.suggest(X, kernel, likelihood)
 
     given = OPTIONS | {"hyper": "integrate", "path": tmp_path / "models"}
     models = bgp.explore(X, Y, BASE, priors=priors, **given)
-    alone = bgp.fit(X, Y, BASE["smooth"], hyper="integrate", priors=priors(BASE["smooth"]), draws=20, random_seed=1)
+    alone = bgp.fit(
+        X, Y, BASE["smooth"], hyper="integrate", priors=priors(BASE["smooth"], bgp.Probit()), draws=20, random_seed=1
+    )
     there = float(models.fits["smooth"]["fit"]["loo_i"].sum())
     assert there == pytest.approx(float(alone["fit"]["loo_i"].sum()), abs=1e-6)
     assert set(models.fits) == set(BASE)
     with pytest.raises(ValueError, match="another call, which differs in options"):
-        bgp.explore(X, Y, BASE, priors=lambda kernel: bgp.priors.suggest(2.0 * X, kernel), **given)
+        bgp.explore(X, Y, BASE, priors=lambda kernel, likelihood: bgp.priors.suggest(2.0 * X, kernel), **given)
     grown = bgp.explore(X, Y, BASE, priors=priors, grow=True, most=5, **OPTIONS)
     assert len(grown.fits) == 5
+
+
+def test_parameters_of_each_likelihood_have_priors():
+    """Of which Poisson has none."""
+    y = RNG.negative_binomial(2.0, 0.3, N)
+    counts = {"poisson": bgp.Poisson(), "negative": bgp.NegativeBinomial(2.0)}
+
+    def priors(kernel, likelihood):
+        return bgp.priors.suggest(X, kernel, likelihood, between=(1, 10))
+
+    models = bgp.explore(X, y, {"smooth": BASE["smooth"]}, counts, priors=priors, **OPTIONS)
+    stated = models.fits["smooth, negative"]["fit"].attrs["priors"]
+    assert "dispersion" in stated
+    assert "dispersion" not in models.fits["smooth, poisson"]["fit"].attrs["priors"]
 
 
 def test_a_sum_is_told_from_a_product_where_the_evidence_tells_them_apart():
@@ -214,7 +241,7 @@ def test_a_sum_is_told_from_a_product_where_the_evidence_tells_them_apart():
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ({"priors": lambda kernel: [1]}, "priors, which is a function, must map names"),
+        ({"priors": lambda kernel, likelihood: [1]}, "priors, which is a function, must map names"),
         ({"fixed": 3}, "fixed must be a collection"),
         ({"fixed": "variance"}, "fixed must be a collection"),
         ({"likelihood": bgp.Probit()}, "likelihood is one of those in likelihoods"),
@@ -233,4 +260,15 @@ def test_a_line_that_cannot_be_of_a_model_is_damage(tmp_path, line):
     file = tmp_path / "fits.jsonl"
     file.write_text(f"{file.read_text().splitlines()[0]}\n{line}\n")
     with pytest.raises(ValueError, match=r"no file of bgp\.explore, or damaged"):
+        bgp.explore(X, Y, models, path=tmp_path, **OPTIONS)
+
+
+def test_a_folder_that_cannot_be_written_is_named(tmp_path):
+    """One whose name is too long, and one in which something stands where a file is to go."""
+    models = {"smooth": BASE["smooth"]}
+    with pytest.raises(ValueError, match=r"path .* cannot be written: OSError, .*too long"):
+        bgp.explore(X, Y, models, path=tmp_path / (300 * "a"), **OPTIONS)
+    fit = tmp_path / f"{hashlib.sha1(b'smooth').hexdigest()[:16]}.nc"
+    fit.mkdir()
+    with pytest.raises(OSError, match=r"path .*\.nc' cannot be written"):
         bgp.explore(X, Y, models, path=tmp_path, **OPTIONS)

@@ -98,7 +98,7 @@ def stack(name: str, seed: int) -> dict[str, Any]:
         known,
         y[:STACKED],
         kernels,
-        priors=lambda kernel: bgp.priors.suggest(known, kernel),
+        priors=lambda kernel, likelihood: bgp.priors.suggest(known, kernel, likelihood),
         hyper=Evidence(starts=1),
         draws=20,
         random_seed=seed,
