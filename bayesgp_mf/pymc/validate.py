@@ -87,7 +87,8 @@ def validate(
     target_accept : float
         Acceptance rate that NUTS aims at. Nearer to 1 divergences are fewer.
     path : str or Path, optional
-        A file, to which each chain is written when it is done. A second call with the same arguments goes on there.
+        A file, to which each chain is written when it is done. A second call with the same arguments goes on there,
+        with more chains too; none that is there gets longer.
     processes : int
         How many chains at a time, each in its own process. The draws do not depend on it.
     random_seed : int, numpy.random.Generator or None
@@ -265,7 +266,7 @@ def _joint(fit: xr.Dataset, process: Process, model: Generative) -> Joint:
     if likelihood.is_flat and not (likelihood.forbids and likelihood.is_binary):
         raise UndefinedQuantityError(
             f"{likelihood!r} has steps and no slope that a sampler could follow, and no sign that it could keep. Give "
-            f"the likelihood noise, by {likelihood.ways_to_noise}."
+            f"it noise itself: {type(likelihood.of_one_case).__name__}(noise_variance=1.0), with or without flips."
         )
     if likelihood.forbids and process.averaged:
         raise UndefinedQuantityError(
@@ -273,14 +274,14 @@ def _joint(fit: xr.Dataset, process: Process, model: Generative) -> Joint:
             "Validate a fit at one setting, such as hyper='evidence', or give the likelihood noise."
         )
     check_memory(part.problem.n, 1, classes=part.problem.n_classes)
-    if likelihood.forbids:
-        cholesky(part.kernel.gram(part.X))  # which raises where it is not positive definite
     if not process.averaged:
         joint = Joint.of(part, None)
         if likelihood.forbids and joint.start.size < part.problem.n:  # of the root of the Gram matrix
             raise NotPositiveDefiniteError(
                 "the Gram matrix is singular to rounding, and steps are sampled by its inverse. Add kernels.White()."
             )
+        if likelihood.forbids:
+            cholesky(part.kernel.gram(part.X))  # which raises where it is not positive definite
         return joint
     given = part.X, part.problem.t, likelihood, part.kernel, part.method, Control()
     about = Target(*given, model.priors, model.bounds, model.fixed)

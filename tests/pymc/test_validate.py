@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+import xarray as xr
 
 import bayesgp_mf as bgp
 from bayesgp_mf.container.groups import get_group, group_names, make_container
@@ -120,12 +121,14 @@ def test_a_damaged_file_is_named(tmp_path):
             bgp.validate(gaussian(), path=path, **SHORT)
 
 
-@pytest.mark.parametrize(("inputs", "length", "words"), [(X, 4.0, "positive definite"), (0.5 * X, 2.5, "White")])
-def test_a_step_on_a_singular_matrix_is_refused_before_it_is_sampled(inputs, length, words):
-    """Also where a Cholesky factor is found whose last columns are rounding."""
-    smooth = bgp.fit(inputs, LABELS, bgp.kernels.Gaussian(length), bgp.Step(), draws=10, random_seed=1)
-    with pytest.raises(bgp.NotPositiveDefiniteError, match=words):
-        bgp.validate(smooth, **SHORT)
+@pytest.mark.parametrize(("inputs", "length"), [(X, 4.0), (0.5 * X, 2.5)])
+def test_a_step_on_a_singular_matrix_is_refused_before_it_is_sampled(inputs, length):
+    """Also where a Cholesky factor is found whose last columns are rounding; what is advised instead is sampled."""
+    smooth = bgp.kernels.Gaussian(length)
+    with pytest.raises(bgp.NotPositiveDefiniteError, match=r"singular to rounding.*Add kernels.White\(\)"):
+        bgp.validate(bgp.fit(inputs, LABELS, smooth, bgp.Step(), draws=10, random_seed=1), **SHORT)
+    for model in ((smooth + bgp.kernels.White(), bgp.Step()), (smooth, bgp.Probit(noise_variance=1.0, flip=0.05))):
+        assert "undecided" in bgp.validate(bgp.fit(inputs, LABELS, *model, draws=10, random_seed=1), **SHORT).verdict
 
 
 def test_a_report_says_that_a_reference_is_not_to_be_trusted(tmp_path):
@@ -209,7 +212,8 @@ def test_the_same_call_goes_on_where_it_ended(tmp_path):
         for group, name in (("posterior", "f"), ("sample_stats", "n_steps"), ("posterior_predictive", "y")):
             a, b = (get_group(each.reference, group)[name].values for each in (whole, other))
             assert a.tobytes() == b.tobytes()
-    with pytest.raises(ValueError, match="has chains of another call, which differs in draws"):
+    message = rf"has chains of another call, which differs in draws. Give draws={SHORT['draws']} \(and more chains, if"
+    with pytest.raises(ValueError, match=message):
         bgp.validate(idata, path=path, **(SHORT | {"draws": 41}))
     with pytest.raises(ValueError, match="has chains of another random_seed"):
         bgp.validate(idata, path=path, **(SHORT | {"random_seed": 2}))
@@ -218,7 +222,10 @@ def test_the_same_call_goes_on_where_it_ended(tmp_path):
 @pytest.mark.parametrize(
     ("make", "words"),
     [
-        (lambda: bgp.fit(X, LABELS, KERNEL, bgp.Step(flip=0.05), draws=10), "Probit.*has steps and no slope"),
+        (
+            lambda: bgp.fit(X, LABELS, KERNEL, bgp.Step(flip=0.05), draws=10),
+            r"Probit.*has steps and no slope.*Give it noise itself: Probit\(noise_variance=1\.0\), with or",
+        ),
         (
             lambda: bgp.fit(X, CLASSES, KERNEL, bgp.MultinomialProbit(noise_variance=0.0), draws=10),
             "has steps and no slope",
@@ -238,6 +245,18 @@ def test_what_cannot_be_sampled_is_refused_before(make, words):
 def test_arguments_are_checked():
     with pytest.raises(ValueError, match="draws must be"):
         bgp.validate(gaussian(), draws=0)
+    with pytest.raises(ValueError, match="priors names 'nonsense', which this model does not have; it has"):
+        bgp.validate(gaussian(), priors={"nonsense": bgp.hyper.LogNormal(0.0, 1.0)}, **SHORT)
+
+
+def test_a_reference_is_saved_and_loaded(tmp_path):
+    made = bgp.validate(bgp.predict(gaussian(), NEW, draws=False), **SHORT).reference
+    loaded = bgp.load(bgp.save(made, tmp_path / "reference.nc"))
+    assert sorted(group_names(loaded)) == sorted(group_names(made))
+    for name in group_names(made):
+        xr.testing.assert_identical(get_group(loaded, name), get_group(made, name))
+    with pytest.raises(ValueError, match="not made by bayesgp_mf"):
+        bgp.predict(loaded, NEW)
 
 
 def test_the_report_shows_the_reference(exact, tmp_path):
