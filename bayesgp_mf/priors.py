@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from typing import Any, Literal, get_args
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy.optimize import brentq
 from scipy.stats import norm
 
@@ -21,7 +22,7 @@ from bayesgp_mf.hyper.target import Model
 from bayesgp_mf.inputs.frames import as_pandas
 from bayesgp_mf.inputs.groups import as_inputs_of
 from bayesgp_mf.inputs.options import as_kernel, as_likelihood
-from bayesgp_mf.inputs.tables import check_here, feature_names
+from bayesgp_mf.inputs.tables import as_offset, check_here, feature_names
 from bayesgp_mf.kernels import Kernel
 from bayesgp_mf.likelihoods import Likelihood, Logit, NegativeBinomial, Probit
 from bayesgp_mf.types import Array
@@ -76,6 +77,7 @@ def suggest(
     likelihood: Likelihood = Probit(),
     *,
     between: tuple[float, float] | None = None,
+    offset: ArrayLike | None = None,
     form: Form = "log-normal",
 ) -> Suggestion:
     """Return a prior for each length scale, variance and noise of a model, and each parameter of its likelihood.
@@ -95,6 +97,9 @@ def suggest(
         class or of a trial, by default 0.05 and 0.95; expected counts, or measurements, for which there is no default.
         A prior has the mean zero, which is a count of one: the middle is for the ``offset`` of `fit` and of
         `prior_predictive`.
+    offset : (n,) array_like or float, optional
+        Offsets of the cases, as logs of exposures. Then ``between`` is for an offset of zero: of counts it is rates,
+        expected counts of an exposure of one.
     form : {"log-normal", "penalised complexity"}
         Of the priors. The second kind is largest at the simplest model, a latent function of zero or without end to its
         length scale (`hyper.Exponential`).
@@ -130,6 +135,8 @@ def suggest(
     table, likelihood = as_pandas("X", X), as_likelihood(likelihood)
     inputs, kernel = as_inputs_of(as_kernel(kernel, tuned=True).with_column_names(feature_names("X", table)), table)
     sd, moves = _latent_sd(likelihood, between)
+    offsets = as_offset(offset, table, len(inputs))
+    moves = moves if offsets is None else f"at an offset of zero {moves}"
     found: dict[str, tuple[Prior, str]] = _of_length_scales(kernel, inputs, form)
     found |= _of_variances(kernel, inputs, sd, moves, form, set(found))
     gaps = () if likelihood.n_levels is None else likelihood.parameters.keys() - {"noise_variance"}
@@ -144,7 +151,7 @@ def suggest(
                 _median(median, "the noise has a tenth of the variance"),
             )
         elif between is not None and isinstance(likelihood, NegativeBinomial):
-            mean = np.exp(np.mean(np.log(_pair(between))))
+            mean = np.exp(np.mean(np.log(_pair(between))) + (0.0 if offsets is None else np.mean(offsets)))
             text = f"the variance of a count of mean {mean:.3g} is {VARY[0]:g} to {VARY[1]:g} times its mean"
             found[name] = _within(*(mean / (ratio - 1.0) for ratio in VARY[::-1])), f"with 90 % probability {text}"
         else:
@@ -242,7 +249,7 @@ def _latent_sd(likelihood: Likelihood, between: tuple[float, float] | None) -> t
 def _around(middle: str, offset: str, without: str) -> str:
     """Return where targets lie: a prior has the mean zero, and what is added to it is an offset."""
     same = middle == without
-    return "" if same else f", around {middle} if all cases have the offset {offset}, and around {without} without"
+    return "" if same else f", around {middle} if {offset} is added to the offset of each case, and {without} if not"
 
 
 def _latent_of(likelihood: Likelihood, p: float) -> float:

@@ -175,7 +175,7 @@ def test_a_column_of_equal_values_gets_the_middle_of_the_others():
 def test_targets_lie_where_they_were_said_to_with_the_offset_that_the_sentence_names(likelihood, between, offset):
     inputs, kernel = np.linspace(0.0, 10.0, 30)[:, None], bgp.kernels.Gaussian()
     priors = bgp.priors.suggest(inputs, kernel, likelihood, between=between)
-    named = re.search(r"offset (log)?\(?([0-9.]+)", priors.sentences["variance"])
+    named = re.search(r"if (log)?\(?([0-9.]+)", priors.sentences["variance"])
     value = np.log(float(named[2])) if named[1] else float(named[2])
     assert value == pytest.approx(offset, rel=0.01)
     fixed = {name: prior for name, prior in priors.items() if name != "variance"}
@@ -186,6 +186,23 @@ def test_targets_lie_where_they_were_said_to_with_the_offset_that_the_sentence_n
     assert np.mean((expected > between[0]) & (expected < between[1])) == pytest.approx(0.9, abs=0.02)
     level = {"between": (1 / 3, 3)} if likelihood.whole_targets else {"between": (-5.0, 5.0)}
     assert "offset" not in bgp.priors.suggest(inputs, kernel, likelihood, **level).sentences["variance"]
+
+
+def test_counts_of_exposures_are_suggested_for_by_their_rates():
+    exposure = np.linspace(100.0, 900.0, len(X))
+    counts = bgp.NegativeBinomial(2.0)
+    by_rate = bgp.priors.suggest(X, KERNEL, counts, between=(0.01, 0.04), offset=np.log(exposure))
+    middle = np.exp(np.mean(np.log(0.02 * exposure)))
+    by_count = bgp.priors.suggest(X, KERNEL, counts, between=(0.5 * middle, 2.0 * middle))
+    assert by_rate["variance"] == by_count["variance"]
+    assert by_rate["dispersion"].mean == pytest.approx(by_count["dispersion"].mean, abs=2e-4)
+    assert (
+        "at an offset of zero nine in ten expected counts lie within a factor of 4, around 0.02 if log(0.02) is"
+        in (by_rate.sentences["variance"])
+    )
+    assert f"a count of mean {middle:.3g} is" in by_rate.sentences["dispersion"]
+    with pytest.raises(ValueError, match=f"offset.*{len(X)}"):
+        bgp.priors.suggest(X, KERNEL, counts, between=(0.01, 0.04), offset=np.zeros(len(X) + 1))
 
 
 @pytest.mark.parametrize("scale", [1e-200, 1e-4, 1.0, 1e200])
