@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
-from scipy.special import betaln, gammaln, xlog1py, xlogy
+from scipy.special import betaln, gammaln, logsumexp, xlog1py, xlogy
 from scipy.stats import t as student_t
 
 from bayesgp_mf.container.groups import Container, get_group
@@ -40,8 +40,9 @@ class Misfit(NamedTuple):
     loo : float
         Mean leave-one-out log predictive density, in nats a case.
     constant : float or None
-        The same of a constant: of the shares of the classes, of one rate of counts, or of a Gaussian, whose parameters
-        are integrated under Jeffreys' prior. None where measurements have weights, or cases are too few.
+        The same of a constant: of the shares of the classes, of one rate of Poisson counts, or of a Gaussian, whose
+        parameters are integrated under Jeffreys' prior; under another likelihood of counts, as the negative binomial of
+        the fit, at the rate of the other cases. None where measurements have weights, or cases are too few.
     coverage : float or None
         Part of the cases that lie in the central intervals which should hold 90 % of them; of whole numbers, which
         have steps, as if these were smoothed. None for classes and levels, and where the likelihood does not know.
@@ -142,6 +143,8 @@ def _of_constant(found: Predicted, offset: Array, weights: Array) -> Array | Non
     likelihood: Any = found.settings[0].likelihood
     if "trials" in likelihood.new_case_facts:
         return _of_share(y, np.broadcast_to(np.asarray(likelihood.trials, dtype=np.float64), y.shape), weights)
+    if likelihood.parameters:
+        return _at_rate(found, offset, weights)
     return _of_rate(y, offset, weights)
 
 
@@ -174,6 +177,14 @@ def _of_rate(y: Array, offset: Array, weights: Array) -> Array:
         found = gammaln(a + up) - gammaln(a) - weights * gammaln(y + 1.0) - a * np.log1p(exposure / b)
         found -= xlog1py(up, b / exposure) + xlogy(up, weights)
     return np.asarray(np.where(np.isnan(found), -np.inf, found))
+
+
+def _at_rate(found: Predicted, offset: Array, weights: Array) -> Array:
+    """Return the density of each count under the likelihood of the fit, at the rate per exposure of the others."""
+    exposure = weights * np.exp(offset - np.max(offset))  # relative to the largest, as above
+    f = np.log((0.5 + _others(weights * found.targets)) / _others(exposure)) + offset - np.max(offset)
+    each = [weights * one.likelihood.log_prob(found.targets.astype(np.float64), f).value for one in found.settings]
+    return np.asarray(logsumexp(each, b=np.array([one.weight for one in found.settings]), axis=0))
 
 
 def _of_gaussian(y: Array) -> Array:

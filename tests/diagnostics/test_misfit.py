@@ -78,6 +78,17 @@ def test_constants_are_those_of_textbooks():
     np.testing.assert_allclose(found.constant, np.mean(rates), rtol=1e-9)
 
 
+def test_counts_of_a_negative_binomial_are_beside_a_constant_of_that():
+    y = RNG.negative_binomial(1.5, 0.1, 60)
+    found = misfit(fitted(y, bgp.NegativeBinomial(1.5), offset=np.log(EXPOSURE)))
+    each = []
+    for i in range(60):
+        rate = EXPOSURE[i] * (0.5 + np.delete(y, i).sum()) / np.delete(EXPOSURE, i).sum()
+        each.append(stats.nbinom.logpmf(y[i], 1.5, 1.5 / (1.5 + rate)))
+    np.testing.assert_allclose(found.constant, np.mean(each), rtol=1e-10)
+    assert found.constant > misfit(fitted(y, bgp.Poisson(), offset=np.log(EXPOSURE))).constant + 1.0
+
+
 def test_a_population_in_place_of_its_logarithm_is_warned_of():
     population = RNG.integers(100, 690, 60).astype(float)
     message = r"offset has numbers as large as .* give the log, offset=np\.log\(population\)"
