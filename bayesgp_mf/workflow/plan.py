@@ -141,8 +141,8 @@ def plan(
     -------
     Plan
         With ``log_score``, the mean log predictive density of a test target in nats; ``error``, the share of labels
-        that are not the more probable one, or else the mean distance of a target from its predicted mean; and
-        ``width``, the mean width of 90 % intervals of latent values.
+        that are not the more probable one, or else the mean distance of a target from its predicted mean, NaN where
+        there is no mean, as with ``df`` of at most 1; and ``width``, the mean width of 90 % intervals of latent values.
 
     Raises
     ------
@@ -262,8 +262,6 @@ class _Task:
         def scores(process: Process) -> Array:
             mean, variance = process.latent_at(X_test)
             each = *_scores(likelihood, t_test, mean + offset[most:], variance), WIDE * np.sqrt(variance)
-            if not np.all(np.isfinite(each[1])):
-                raise UndefinedQuantityError("the targets have no mean, as with df <= 1, and so no distance from it.")
             return np.array(each)
 
         for size in self.sizes:
