@@ -11,7 +11,8 @@ from hashlib import blake2b
 from os import PathLike
 from pathlib import Path
 
-from bayesgp_mf.container.groups import Container, get_group, group_names, is_stream, make_container
+from bayesgp_mf.container.groups import Container, get_group, group_names, make_container
+from bayesgp_mf.container.layout import common_attrs
 from bayesgp_mf.container.netcdf import ENGINE, read, read_elsewhere
 from bayesgp_mf.container.read import checked_groups, fit_group
 from bayesgp_mf.errors import DamagedFileError
@@ -33,7 +34,8 @@ def save(idata: Container, path: str | PathLike[str]) -> Path:
     Parameters
     ----------
     idata : InferenceData or DataTree
-        What `fit` or `predict` returned, or ``to_container`` of a stream.
+        What `fit` or `predict` returned, or ``to_container`` of a stream; a ``reference`` of `validate`, or what
+        `prior_predictive` drew.
     path : str or path
         The file to write. An existing one is replaced once the new one is complete; missing folders are created.
 
@@ -63,7 +65,7 @@ def save(idata: Container, path: str | PathLike[str]) -> Path:
     path = as_path("path", path)
     if path.is_dir():
         raise ValueError(f"path must be the file to write, and {str(path)!r} is a folder.")
-    if not is_stream(idata):
+    if not _has_no_fit(idata):
         fit_group(idata)
     with whole(path) as part:
         reserve(part, _most_bytes(idata))  # HDF5 may end the process where a disk is full
@@ -127,7 +129,7 @@ def load(path: str | PathLike[str]) -> Container:
         attrs = groups.pop("").attrs
         idata = make_container(groups)
         idata.attrs.update(attrs)
-        if not is_stream(idata):
+        if not _has_no_fit(idata):
             checked_groups(idata)
     except MemoryError:
         raise
@@ -141,6 +143,13 @@ def digest_of(path: Path) -> str:
     with path.open("rb") as file:
         file.seek(-2 * DIGEST_SIZE, os.SEEK_END)
         return file.read().decode()
+
+
+def _has_no_fit(idata: Container) -> bool:
+    """Tell whether all of a container is of this package, and none of it a fit: of a stream, a reference, a prior."""
+    each = [get_group(idata, name).attrs for name in group_names(idata)] if hasattr(idata, "groups") else []
+    ours = [attrs.get("inference_library") == common_attrs()["inference_library"] for attrs in each]
+    return bool(each) and all(ours) and not any("bayesgp_mf_format" in attrs for attrs in each)
 
 
 def _most_bytes(idata: Container) -> int:

@@ -46,7 +46,11 @@ def same(one, other):
         xr.testing.assert_identical(get_group(one, name), get_group(other, name))
 
 
-@pytest.mark.parametrize("made", [averaged, stream, lambda: bgp.predict(fitted(), X[:3], random_seed=1)])
+def prior():
+    return bgp.prior_predictive(X, KERNEL, draws=5, random_seed=1)
+
+
+@pytest.mark.parametrize("made", [averaged, stream, prior, lambda: bgp.predict(fitted(), X[:3], random_seed=1)])
 def test_what_was_saved_is_loaded_by_us_and_by_arviz(made, tmp_path):
     idata = made()
     path = bgp.save(idata, tmp_path / "folder" / "fit.nc")
