@@ -87,12 +87,18 @@ def _relevance(fit: Fitted) -> Block:
 
 def calibration(about: Fitted) -> Section:
     """Return the section on predictions of the cases of the fit, each from the others."""
-    intro = (
-        "Each case of the fit is predicted from all others, at the same hyperparameters. These were chosen with the "
-        "case among them, so that new cases may be predicted somewhat worse."
-    )
+    how = "at the hyperparameters that were given."
+    if about.process.averaged:
+        how = "by an average of settings whose weights leave the case out, too."
+    elif about.fit.attrs.get("hyper", "none") != "none":
+        how = (
+            "at the same hyperparameters. These were chosen with the case among them, so that new cases may be "
+            "predicted somewhat worse."
+        )
     blocks = [*or_words(lambda: _score(about)), *or_words(lambda: _model(about)), *_figures(about)]
-    return Section("Predicting each case from the others", [intro, *blocks])
+    return Section(
+        "Predicting each case from the others", [f"Each case of the fit is predicted from all others, {how}", *blocks]
+    )
 
 
 def misfits(about: Fitted) -> list[str]:

@@ -32,6 +32,12 @@ KINDS = {
     "stream": lambda: streamed().to_container(draws=5, chains=1, random_seed=1),
 }
 
+WITHOUT_CASES = {
+    "regression": "at the hyperparameters that were given.",
+    "binary": "These were chosen with the case among them",
+    "nodes": "by an average of settings whose weights leave the case out, too.",
+}
+
 
 @cache
 def fitted(kind):
@@ -62,6 +68,14 @@ def test_every_kind_of_fit_has_a_page(kind, plain):
     lead = unescape(re.search(r'<p class="lead">(.*?)</p>', html)[1])
     assert lead.startswith("unknown" if kind == "stream" else bgp.diagnostics.quality(idata).sentence)
     assert page.text.index(lead) < page.text.index("Table 1")
+
+
+def test_hyperparameters_of_left_out_cases_are_what_they_are(plain):
+    """Chosen with them, given, or averaged by weights without them."""
+    for kind, words in WITHOUT_CASES.items():
+        _, page = plain(kind)
+        assert words in page.text
+        assert sum(other in page.text for other in WITHOUT_CASES.values()) == 1
 
 
 def test_what_cannot_be_shown_is_said(plain):
