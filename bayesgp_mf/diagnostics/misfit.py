@@ -181,8 +181,9 @@ def _of_rate(y: Array, offset: Array, weights: Array) -> Array:
 
 def _at_rate(found: Predicted, offset: Array, weights: Array) -> Array:
     """Return the density of each count under the likelihood of the fit, at the rate per exposure of the others."""
-    exposure = weights * np.exp(offset - np.max(offset))  # relative to the largest, as above
-    f = np.log((0.5 + _others(weights * found.targets)) / _others(exposure)) + offset - np.max(offset)
+    offset = offset - np.max(offset)  # only ratios matter, as above
+    with np.errstate(divide="ignore"):  # where no other case counts, any rate may be
+        f = np.log((0.5 + _others(weights * found.targets)) / _others(weights * np.exp(offset))) + offset
     each = [weights * one.likelihood.log_prob(found.targets.astype(np.float64), f).value for one in found.settings]
     return np.asarray(logsumexp(each, b=np.array([one.weight for one in found.settings]), axis=0))
 

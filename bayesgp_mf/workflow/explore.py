@@ -83,7 +83,7 @@ class Exploration:
     by : {"evidence", "loo"}
         What the score is: the corrected log evidence less a penalty for each hyperparameter, or the elpd. It is the
         elpd, whatever was asked for, where evidences are of several kinds or models are averages.
-    left : int
+    remaining : int
         How many models were to come when ``most``, or Ctrl-C, ended it; 0 where it came to its own end.
     """
 
@@ -92,7 +92,7 @@ class Exploration:
     failed: dict[str, str]
     found: str
     by: Score
-    left: int = 0
+    remaining: int = 0
 
     def combine(self, weights: str | ArrayLike = "stacking", *, random_seed: Seed = None) -> Container:
         """Return one posterior of all models (`bayesgp_mf.combine`)."""
@@ -103,7 +103,7 @@ class Exploration:
         what = {"evidence": "log evidence less a penalty for each parameter", "loo": "leave-one-out elpd"}[self.by]
         found = f"\nFound: {self.found}, by the highest score, the {what}."
         lacking = f"\nNo fit of {', '.join(self.failed)}." if self.failed else ""
-        ended = f"\nCut off, by most or Ctrl-C, with {self.left} models to come." if self.left else ""
+        ended = f"\nCut off, by most or Ctrl-C, with {self.remaining} models to come." if self.remaining else ""
         return f"{shown.to_string(float_format='{:.2f}'.format)}{found}{lacking}{ended}"
 
 
@@ -347,10 +347,8 @@ class _Work:
         """Return the models side by side."""
         failed = {name: facts["error"] for name, facts in self.facts.items() if "error" in facts}
         if not self.fits:
-            causes = dict[str, list[str]]()
-            for name, cause in failed.items():
-                causes.setdefault(cause, []).append(name)
-            each = "\n".join(f"{', '.join(names)}: {cause}" for cause, names in causes.items())
+            causes = {cause: ", ".join(name for name in failed if failed[name] == cause) for cause in failed.values()}
+            each = "\n".join(f"{names}: {cause}" for cause, names in causes.items())
             raise ValueError(f"none of the models has a fit.\n{each}")
         if failed:
             warn(f"{len(failed)} of {len(self.facts)} models have no fit: see failed.")
@@ -379,8 +377,8 @@ class _Work:
         averaged = any("node_weight" in group for group in groups.values())
         by: Score = score if one_kind and not averaged else "loo"
         table["score"] = table["elpd"] if by == "loo" else [self.score(name, by) for name in table.index]
-        left = len(self.jobs.keys() - self.facts.keys())
-        return Exploration(self.fits, table, failed, str(table["score"].idxmax()), by, left)
+        remaining = len(self.jobs.keys() - self.facts.keys())
+        return Exploration(self.fits, table, failed, str(table["score"].idxmax()), by, remaining)
 
 
 def _fitted(work: _Work, job: Job) -> tuple[Container | None, dict[str, Any]]:

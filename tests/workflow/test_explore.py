@@ -107,9 +107,9 @@ def test_growing_adds_what_the_labels_ask_for():
     assert len(found.fits) <= 20
     few = bgp.explore(X, y, base, grow=True, most=3, **OPTIONS)
     assert len(few.fits) == 3
-    assert few.left > 0
-    assert f"Cut off, by most or Ctrl-C, with {few.left} models to come." in repr(few)
-    assert found.left == 0
+    assert few.remaining > 0
+    assert f"Cut off, by most or Ctrl-C, with {few.remaining} models to come." in repr(few)
+    assert found.remaining == 0
     assert "Cut off" not in repr(found)
     by_loo = bgp.explore(X, y, base, grow=True, score="loo", most=6, **OPTIONS)
     assert by_loo.found == by_loo.table.index[0]
