@@ -246,8 +246,8 @@ def _departure(points: Array, weights: Array, limit: float) -> float:
         warn(
             "evidence times prior is not like a normal density in the logarithms: mean or covariance of the nodes are "
             f"{departure:.2g} from those by which they were placed (hyper_departure; 0 is exact), so that averages may "
-            "be off by some tenths of a posterior standard deviation. Compare hyper='surrogate', which supposes no such "
-            "density, or give narrower priors.",
+            "be off by some tenths of a posterior standard deviation. Compare hyper='surrogate', which supposes no "
+            "such density, or give narrower priors.",
             ConvergenceWarning,
         )
     return departure
