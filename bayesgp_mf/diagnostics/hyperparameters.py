@@ -10,12 +10,12 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 from numpy.typing import NDArray
+from scipy.special import ndtri
 
 from bayesgp_mf.container.groups import Container, get_group, group_names
 from bayesgp_mf.container.layout import MODELS, is_parameter
 from bayesgp_mf.container.read import fit_group, has_random_kernels
 from bayesgp_mf.container.stored import not_stored
-from bayesgp_mf.diagnostics.curves import weighted_quantiles
 from bayesgp_mf.kernels import from_dict, leaves
 from bayesgp_mf.notebook import as_text
 from bayesgp_mf.types import Array
@@ -31,7 +31,8 @@ class Hyperparameters(NamedTuple):
     names : tuple of str
         Such as ``lengthscale[age]``.
     quantiles : (5, p) array
-        5, 25, 50, 75 and 95 % quantiles in the units of the parameters; the value five times, if there is one.
+        5, 25, 50, 75 and 95 % quantiles in the units of the parameters; the value five times, if there is one. Of
+        nodes, those of a log-normal density with their mean and variance, which are all that a rule knows.
     prior : (5, p) array
         The same of the prior; NaN without one.
     values, weights : (k, p) and (k,) array
@@ -107,7 +108,7 @@ def hyperparameters(idata: Container) -> Hyperparameters:
     names, values = tuple(columns), np.stack(list(columns.values()), axis=1)
     weights = fit["node_weight"].values if dims == ("node",) else np.full(len(values), 1.0 / len(values))
     levels = np.array(LEVELS)
-    quantiles = np.quantile(values, levels, axis=0) if random else weighted_quantiles(values, weights, levels)
+    quantiles = np.quantile(values, levels, axis=0) if random else _log_normal_quantiles(values, weights, levels)
     prior, bound = np.full(quantiles.shape, np.nan), np.zeros(len(names))
     kind = "draws" if random else "nodes" if dims else "chosen"
     searched = [(k, tuned.index(keys[name])) for k, name in enumerate(names) if keys[name] in tuned]
@@ -118,6 +119,16 @@ def hyperparameters(idata: Container) -> Hyperparameters:
             bound[k] = fit["hyper_bound"].values[place]
     was_tuned = np.isin(np.arange(len(names)), [k for k, _ in searched])
     return Hyperparameters(names, quantiles, prior, values, weights, kind, was_tuned, bound)
+
+
+def _log_normal_quantiles(values: Array, weights: Array, levels: Array) -> Array:
+    """Return quantiles ``(k, p)`` of log-normal densities with the moments of weighted ``values (n, p)``."""
+    quantiles = np.repeat(values[:1], levels.size, axis=0)
+    varies = np.ptp(values, axis=0) > 0  # one that does not vary may be zero
+    logs = np.log(values[:, varies])
+    mean = weights @ logs
+    quantiles[:, varies] = np.exp(mean + ndtri(levels)[:, None] * np.sqrt(weights @ (logs - mean) ** 2))
+    return quantiles
 
 
 def for_readers(idata: Container, names: Iterable[str]) -> tuple[str, ...]:

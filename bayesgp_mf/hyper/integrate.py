@@ -45,6 +45,12 @@ LARGEST_SD = 4.0
 """Standard deviation, in the logarithm, of a direction in which evidence times prior hardly falls off, or rises."""
 FEW_PARAMETERS = 2
 """Up to so many the nodes are a product rule."""
+LARGEST_DEPARTURE = (1.5, 0.5)
+"""Of the nodes' moments from a normal density's, by a product rule and by a composite design, which is exact for less.
+
+Against 800 draws of `Surrogate`, on 30 fits, latent means were off by 0.1 to 0.4 standard deviations above it, and in
+most by up to 0.1 below it.
+"""
 LARGEST_DESIGN = 2500
 """Nodes, each of which is a solution that is kept: with 39 parameters there are 4175."""
 
@@ -84,8 +90,11 @@ class Integrate(Strategy):
 
     Notes
     -----
-    The mean and covariance of the log parameters are exact if the target is Gaussian in them. Priors help: without
-    them, the target has no maximum in a length scale that hardly matters. In a direction in which the target falls more
+    The mean and covariance of the log parameters are exact if the target is Gaussian in them. Then the weighted nodes
+    have the mean and the covariance by which they were placed; ``hyper_departure`` in the group ``fit`` says how far
+    they are from these, in standard deviations. A parameter with neither prior nor bounds gets `LogNormal` around its
+    own value, with standard deviation 1.5: without one, the target has no maximum in a length scale that hardly
+    matters. In a direction in which the target falls more
     slowly than a normal density of standard deviation 4, the nodes are placed by that density, with a warning. The cost
     is a search, 2p solutions with gradients for the Hessian, and one solution for each node.
 
@@ -138,9 +147,11 @@ class Integrate(Strategy):
         Warns
         -----
         BoundWarning, ConvergenceWarning
-            As `optimise.maximise` does; if the target has no summit in some direction; if nodes were dropped.
+            As `optimise.maximise` does; if the target has no summit in some direction; if nodes were dropped; if the
+            weighted nodes are not like a normal density.
         """
         self._check_size(target)
+        target, by_default = target.with_default_priors()
         objective = Objective(target, score_of_evidence(0.0, corrected=self.corrected))
         best, runs = maximise(objective, starts=self.starts, rng=rng, advance=advance)
         scale = _scale(_curvature(objective, best.end, advance))
@@ -160,14 +171,24 @@ class Integrate(Strategy):
         log_weight = np.log(design.weights) + values + 0.5 * np.sum(design.points**2, axis=1)  # times pi / phi
         weights = np.exp(log_weight[kept] - np.max(log_weight[kept]))
         weights /= weights.sum()
+        departure = _departure(design.points[kept], weights, LARGEST_DEPARTURE[p > FEW_PARAMETERS])
         record = record_of_search(target, best, runs, "hyper_log_evidence") | {
             "hyper_node": (("node", "hyper"), nodes[kept]),
             "hyper_node_weight": (("node",), weights),
             "hyper_n_nodes_failed": ((), np.array(n_failed)),
             "hyper_n_nodes_outside": ((), np.array(int(np.sum(~inside)))),
+            "hyper_departure": ((), np.array(departure)),
+            "hyper_default_prior": (("hyper",), by_default),
         }
-        solutions = objective.solutions_at(nodes[kept])
-        return HyperResult.average(target, nodes[kept], values[kept], weights, record=record, solutions=solutions)
+        return HyperResult.average(
+            target,
+            nodes[kept],
+            values[kept],
+            weights,
+            record=record,
+            priors=target.priors,
+            solutions=objective.solutions_at(nodes[kept]),
+        )
 
     def _nodes(self, p: int) -> int:
         return self.points**p if p <= FEW_PARAMETERS else central_composite_size(p)
@@ -211,6 +232,25 @@ def _scale(curvature: Array) -> Array:
             ConvergenceWarning,
         )
     return np.asarray((vectors / np.sqrt(np.maximum(values, LARGEST_SD**-2))) @ vectors.T)
+
+
+def _departure(points: Array, weights: Array, limit: float) -> float:
+    """Return how far weighted ``points (k, p)`` are from mean 0 and covariance 1, which a Gaussian target would have.
+
+    The larger of the distance of the means and the spectral norm of the difference of the covariances.
+    """
+    mean = weights @ points
+    covariance = (points - mean).T @ (weights[:, None] * (points - mean))
+    departure = float(max(np.linalg.norm(mean), np.linalg.norm(covariance - np.eye(mean.size), 2)))
+    if departure > limit:
+        warn(
+            "evidence times prior is not like a normal density in the logarithms: mean or covariance of the nodes are "
+            f"{departure:.2g} from those by which they were placed (hyper_departure; 0 is exact), so that averages may "
+            "be off by some tenths of a posterior standard deviation. Compare hyper='surrogate', which supposes no "
+            "such density, or give narrower priors.",
+            ConvergenceWarning,
+        )
+    return departure
 
 
 def _no_node(objective: Objective) -> ConvergenceError:

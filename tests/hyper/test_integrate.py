@@ -15,6 +15,10 @@ from bayesgp_mf.methods import METHODS
 from bayesgp_mf.solvers.second_order import second_order
 from tests.hyper.known import MEAN, PRECISION, Quadratic, ignore, known_target, pima_test_errors, published_pima
 
+NO_MATTER = LogNormal(0.0, 1e7)
+"""A prior that says nothing, in place of the one that a parameter gets where none is given."""
+FLAT = {"bias_variance": NO_MATTER, "white_variance": NO_MATTER}
+
 
 def moments(points, weights):
     mean = weights @ points
@@ -46,7 +50,7 @@ def average(target, result):
 
 
 def test_two_parameters_exact_where_the_target_is_gaussian():
-    target = known_target()
+    target = known_target(priors=FLAT)
     result = Integrate(starts=1).choose(target, np.random.default_rng(0), ignore)
     mean, covariance = average(target, result)
     assert len(result.kernels) == 49
@@ -57,7 +61,7 @@ def test_two_parameters_exact_where_the_target_is_gaussian():
 
 
 def test_four_parameters_exact_where_the_target_is_gaussian():
-    target = known_target(with_scales=True)
+    target = known_target(priors=FLAT | {"gaussian_lengthscale": LogNormal(0.5, 0.8)}, with_scales=True)
     result = Integrate(starts=1).choose(target, np.random.default_rng(0), ignore)
     mean, covariance = average(target, result)
     assert len(result.kernels) == 1 + 2 * 4 + 16
@@ -87,9 +91,48 @@ def test_two_parameters_of_a_real_evidence_agree_with_a_fine_grid():
 
 
 def test_pima_as_good_as_the_published_average():
-    result = Integrate(starts=1).choose(published_pima(), np.random.default_rng(0), ignore)
+    with pytest.warns(bgp.ConvergenceWarning, match="not like a normal density"):  # one length scale is skewed
+        result = Integrate(starts=1).choose(published_pima(), np.random.default_rng(0), ignore)
     assert len(result.kernels) == 81
     assert abs(pima_test_errors(result) - 68) <= 3  # 1996, table 1, by hybrid Monte Carlo
+
+
+def test_a_parameter_without_prior_gets_one_around_its_own_value():
+    default = Integrate(starts=1).choose(known_target(), np.random.default_rng(0), ignore)
+    given = {name: LogNormal(0.0, 1.5) for name in FLAT}
+    stated = Integrate(starts=1).choose(known_target(priors=given), np.random.default_rng(0), ignore)
+    np.testing.assert_allclose(average(known_target(), default)[0], average(known_target(), stated)[0], atol=1e-9)
+    assert {name: prior.sd for name, prior in default.priors.items()} == dict.fromkeys(FLAT, 1.5)
+    assert [r.record["hyper_default_prior"][1].tolist() for r in (default, stated)] == [[True] * 2, [False] * 2]
+
+
+class Skewed(Quadratic):
+    """A log evidence that falls off steeply to one side of its first logarithm, and slowly to the other."""
+
+    def __init__(self, steepness):
+        self.steepness = steepness
+
+    def solve(self, problem, control=bgp.Control(), start=None):
+        solution = super().solve(problem, control, start)
+        apart = self.log_variances(problem)[0] - MEAN[0]
+        fall = (np.expm1(self.steepness * apart) / self.steepness - apart) / self.steepness
+        object.__setattr__(solution, "evidence", type(solution.evidence)(solution.evidence.value - 3.0 * fall, "exact"))
+        return solution
+
+    def gram_gradient(self, problem, solution):
+        log_bias = self.log_variances(problem)[0]
+        added = -3.0 * np.expm1(self.steepness * (log_bias - MEAN[0])) / self.steepness / np.exp(log_bias)
+        return super().gram_gradient(problem, solution) + 0.5 * np.array([[0.0, added], [added, 0.0]])
+
+
+@pytest.mark.parametrize(("steepness", "is_far"), [(1e-3, False), (1.0, False), (20.0, True)])
+def test_nodes_that_are_not_like_a_normal_density_are_told(steepness, is_far, recwarn):
+    priors = FLAT | {"gaussian_lengthscale": LogNormal(0.5, 0.8)}
+    target = known_target(solver=Skewed(steepness), priors=priors, with_scales=True)
+    result = Integrate(starts=1).choose(target, np.random.default_rng(0), ignore)
+    departure = float(result.record["hyper_departure"][1])
+    assert (departure > 0.5) == is_far == any("not like a normal density" in str(w.message) for w in recwarn)
+    assert (departure < 1e-3) == (steepness == 1e-3)
 
 
 def test_nodes_without_a_solution_are_dropped_and_counted():
@@ -124,8 +167,9 @@ def test_a_direction_without_a_summit_is_told():
         def gram_gradient(self, problem, solution):
             return np.zeros((2, 2))
 
-    target = known_target(solver=Silent(), priors={"bias_variance": LogNormal(0.0, 1.0)})
-    with pytest.warns(bgp.ConvergenceWarning, match="in 1 of 2 directions evidence times prior has no clear summit"):
+    target = known_target(solver=Silent(), priors=FLAT | {"bias_variance": LogNormal(0.0, 1.0)})
+    no_summit = "in 1 of 2 directions evidence times prior has no clear summit"
+    with pytest.warns(bgp.ConvergenceWarning, match=no_summit), pytest.warns(match="not like a normal density"):
         result = Integrate(starts=1).choose(target, np.random.default_rng(0), ignore)
     mean, covariance = average(target, result)
     np.testing.assert_allclose(mean[0], 0.0, atol=1e-8)
