@@ -97,7 +97,8 @@ def compare(
     -----
     Evidences can be compared if they are of the same kind; TAP's and exact ones estimate the same number. An average
     over hyperparameters has no evidence here. If the hyperparameters were chosen by the evidence, it is that of the
-    best ones, and favours the model with more of them.
+    best ones, and favours the model with more of them. Leave-one-out keeps what was chosen, with the case among all
+    others, and so favours such models too, beside averages over hyperparameters, whose weights leave the case out.
 
     References
     ----------
@@ -124,7 +125,7 @@ def compare(
     given = _given_of_each(named, {"kernel": kernel, "likelihood": likelihood, "method": method})
     _check_same_cases(named, given)
     table = evidences.join(_elpd(named, given)).sort_values("rank")
-    return ModelComparison(table, _sentence(table))
+    return ModelComparison(table, " ".join([_sentence(table), *chosen_beside_averages(named)]))
 
 
 def _named(fits: Any, more: tuple[Container, ...]) -> dict[str, Container]:
@@ -252,6 +253,20 @@ def _sentence(table: pd.DataFrame) -> str:
     if sentences or len(known) < 2:
         return " ".join([*sentences, _by_loo(table)])
     return _by_both(table)
+
+
+def chosen_beside_averages(named: Mapping[str, Container]) -> list[str]:
+    """Return a sentence if the hyperparameters of some models were chosen, and those of others averaged over."""
+    fits = {name: fit_group(idata) for name, idata in named.items() if not is_of_draws(idata)}
+    averaged = [name for name, fit in fits.items() if "node_weight" in fit]
+    chosen = [name for name, fit in fits.items() if name not in averaged and fit.attrs.get("hyper", "none") != "none"]
+    if not (averaged and chosen):
+        return []
+    return [
+        f"The hyperparameters of {', '.join(chosen)} were chosen with the case that is left out among all others, "
+        f"those of {', '.join(averaged)} averaged without it: the elpd of the former is too high, often by a good part "
+        "of a nat for each hyperparameter."
+    ]
 
 
 def _by_loo(table: pd.DataFrame) -> str:

@@ -326,7 +326,13 @@ def computed(about: Fitted) -> Section:
         ("Status", str(attrs["status_message"])),
         ("Hyperparameters", f"hyper={str(attrs.get('hyper', 'none'))!r}"),
     ]
-    for name, text in (("n_iterations", "Iterations"), ("residual", "Residual of the equations")):
+    numbers = {
+        "n_iterations": "Iterations",
+        "residual": "Residual of the equations",
+        "hyper_departure": "Departure of the nodes from a normal density (0 is exact)",
+        "hyper_pareto_k": "k-hat of the nodes (below 0.7 is good)",
+    }
+    for name, text in numbers.items():
         if name in fit:
             largest = float(fit[name].max())
             several = ", the most of all solutions" if fit[name].size > 1 else ""

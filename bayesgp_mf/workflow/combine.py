@@ -16,7 +16,7 @@ from bayesgp_mf.container.layout import BY_CASE, MODELS, SAMPLE_DIMS, TABLE, cla
 from bayesgp_mf.container.read import fit_group, from_container
 from bayesgp_mf.container.stored import names_of, not_stored
 from bayesgp_mf.container.write import to_container
-from bayesgp_mf.diagnostics.compare import SAME_KIND, compare
+from bayesgp_mf.diagnostics.compare import SAME_KIND, chosen_beside_averages, compare
 from bayesgp_mf.errors import warn
 from bayesgp_mf.fitting import Seed
 from bayesgp_mf.inputs.groups import reads
@@ -62,7 +62,8 @@ def combine(
     Warns
     -----
     UserWarning
-        If likelihoods have different links, such as probit and logit.
+        If likelihoods have different links, such as probit and logit; if models are stacked of which some have chosen
+        hyperparameters, and others average over them.
 
     Notes
     -----
@@ -136,6 +137,8 @@ def _weights(fits: Mapping[str, Container], weights: Any) -> Array:
     """Return weights that sum to one, or raise a ValueError."""
     table = compare(fits).table.reindex(list(fits))
     if isinstance(weights, str) and weights == "stacking":
+        for sentence in chosen_beside_averages(fits):
+            warn(sentence)
         found = table["weight"].to_numpy()
     elif isinstance(weights, str) and weights == "evidence":
         kinds = table["evidence_kind"].replace(SAME_KIND)

@@ -191,3 +191,16 @@ def test_a_report_says_whose_hyperparameters_an_average_has(fits, tmp_path):
     assert "those of the combined models" in page
     assert "as they were given" not in page
     assert "as they were given" in bgp.report(fits["smooth"], tmp_path / "one.html").read_text()
+
+
+def test_what_was_chosen_is_stacked_beside_an_average_with_a_warning(fits):
+    prior = {"lengthscale": bgp.hyper.LogNormal(0.0, 0.5)}
+    chosen = bgp.fit(X, Y, bgp.kernels.Gaussian(1.0), hyper="evidence", priors=prior, fixed=["variance"], **OPTIONS)
+    mixed = {"chosen": chosen, "averaged": fits["averaged"]}
+    words = "hyperparameters of chosen were chosen with the case that is left out among all others, those of averaged"
+    assert words in bgp.compare(mixed).sentence
+    with pytest.warns(UserWarning, match=words):
+        bgp.combine(mixed, random_seed=1)
+    bgp.combine(mixed, [0.5, 0.5], random_seed=1)
+    given = bgp.compare({"given": fits["smooth"], "averaged": fits["averaged"]}).sentence
+    assert "were chosen" not in given
