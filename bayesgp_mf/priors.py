@@ -95,11 +95,12 @@ def suggest(
     between : (float, float), optional
         Where nine in ten targets move if each variance is at its median, noise apart: probabilities, of the second
         class or of a trial, by default 0.05 and 0.95; expected counts, or measurements, for which there is no default.
-        A prior has the mean zero, which is a count of one: the middle is for the ``offset`` of `fit` and of
-        `prior_predictive`.
+        A prior has the mean zero, which is a count of one, or a probability of a half: the middle is for the ``offset``
+        of `fit` and of `prior_predictive`.
     offset : (n,) array_like or float, optional
         Offsets of the cases, as logs of exposures. Then ``between`` is for an offset of zero: of counts it is rates,
-        expected counts of an exposure of one.
+        expected counts of an exposure of one. The middle of ``between``, which `fit` gets in its offset, is no part of
+        this one.
     form : {"log-normal", "penalised complexity"}
         Of the priors. The second kind is largest at the simplest model, a latent function of zero or without end to its
         length scale (`hyper.Exponential`).
@@ -151,8 +152,10 @@ def suggest(
                 _median(median, "the noise has a tenth of the variance"),
             )
         elif between is not None and isinstance(likelihood, NegativeBinomial):
-            mean = np.exp(np.mean(np.log(_pair(between))) + (0.0 if offsets is None else np.mean(offsets)))
-            text = f"the variance of a count of mean {mean:.3g} is {VARY[0]:g} to {VARY[1]:g} times its mean"
+            rate, exposure = np.exp(np.mean(np.log(_pair(between)))), 1.0 if offsets is None else np.exp(offsets.mean())
+            mean = rate * exposure
+            product = "" if offsets is None else f", {rate:.3g} times an exposure of {exposure:.3g},"
+            text = f"the variance of a count of mean {mean:.3g}{product} is {VARY[0]:g} to {VARY[1]:g} times its mean"
             found[name] = _within(*(mean / (ratio - 1.0) for ratio in VARY[::-1])), f"with 90 % probability {text}"
         else:
             low, high = value / FACTOR, min(FACTOR * value, model.limit(name))
@@ -232,24 +235,28 @@ def _latent_sd(likelihood: Likelihood, between: tuple[float, float] | None) -> t
         if plain.forbids:
             return 1.0, "nothing more: without noise a label tells the sign alone, and no scale means anything"
         far = [_latent_of(plain, p) for p in (low, high)]
-        moves = f"nine in ten probabilities lie between {low:g} and {high:g}"
-        return 0.5 * (far[1] - far[0]) / NINE_IN_TEN, moves
+        half, shift = 0.5 * (far[1] - far[0]), round(0.5 * (far[0] + far[1]), DIGITS)
+        told = f"between {low:g} and {high:g}"
+        if shift:  # classes have no offset, which would bring them there
+            without = "between {:.4g} and {:.4g}".format(*plain.predict_proba(np.array([-half, half]), np.zeros(2)))
+            told = without if likelihood.has_classes else _with_offset(told, f"{shift:.3g}", without)
+        return half / NINE_IN_TEN, f"nine in ten probabilities lie {told}"
     if likelihood.whole_targets:
         if low <= 0:
             raise ValueError(f"between must be two expected counts > 0, got {between!r}.")
         middle = f"{np.sqrt(low * high):.3g}"
-        around = _around(middle, f"log({middle})", "1")
+        around = "" if middle == "1" else f", around {_with_offset(middle, f'log({middle})', '1')}"
         moves = f"nine in ten expected counts lie within a factor of {high / low:g}{around}"
         return float(0.5 * (np.log(high) - np.log(low)) / NINE_IN_TEN), moves
     middle = f"{0.5 * (low + high):.3g}"
-    moves = f"nine in ten measurements lie within {high - low:g} of each other{_around(middle, middle, '0')}"
+    around = "" if middle == "0" else f", around {_with_offset(middle, middle, '0')}"
+    moves = f"nine in ten measurements lie within {high - low:g} of each other{around}"
     return 0.5 * (high - low) / NINE_IN_TEN, moves
 
 
-def _around(middle: str, offset: str, without: str) -> str:
+def _with_offset(there: str, offset: str, without: str) -> str:
     """Return where targets lie: a prior has the mean zero, and what is added to it is an offset."""
-    same = middle == without
-    return "" if same else f", around {middle} if {offset} is added to the offset of each case, and {without} if not"
+    return f"{there} if {offset} is added to the offset of each case (of fit, not of suggest), and {without} if not"
 
 
 def _latent_of(likelihood: Likelihood, p: float) -> float:

@@ -192,7 +192,7 @@ class Agreement:
             yield gap("log evidence", self.log_evidence, NATS, " nats")
         if self.leave_one_out is not None and self.left_out.size:
             n, of = len(self.mean.first), self.left_out.size
-            but = "" if of == n else f" (of the {of} cases whose k-hat is at most {FOUR_MOMENTS:g})"
+            but = "" if of == n else f" ({of} of {n} cases, those with a k-hat of at most {FOUR_MOMENTS:g})"
             yield gap(f"leave-one-out density{but}", self.leave_one_out, NATS, " nats")
 
 

@@ -17,7 +17,7 @@ from bayesgp_mf.container.read import fit_group, from_container
 from bayesgp_mf.container.write import is_in_parts
 from bayesgp_mf.diagnostics.predicted import Predicted, predicted
 from bayesgp_mf.inference.solver import Solver
-from bayesgp_mf.inputs.groups import levels_of
+from bayesgp_mf.inputs.groups import levels_of, reads
 from bayesgp_mf.likelihoods import Likelihood
 from bayesgp_mf.likelihoods.base import ClassLikelihood
 from bayesgp_mf.processes.process import Part, Process, with_new_cases
@@ -89,6 +89,11 @@ class Fitted:
         columns = sorted({column for columns in kernel.groupings(self.X.shape[1]) for column in columns})
         codes = {column: tuple(f"{code:g}" for code in np.unique(self.X[:, column])) for column in columns}
         return {column: tuple(texts.get(column, codes[column])) for column in columns}
+
+    @property
+    def stated(self) -> list[int]:
+        """Columns whose values are known: where no kernel reads one, zeros may stand for what was no number."""
+        return [j for j in range(len(self.names)) if reads(self.process.reader, j) or self.X[:, j].any()]
 
     @property
     def is_location(self) -> bool:

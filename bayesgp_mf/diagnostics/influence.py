@@ -23,6 +23,7 @@ import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
 from bayesgp_mf.container.groups import Container
+from bayesgp_mf.container.layout import class_names_of
 from bayesgp_mf.container.loo import log_densities, observed_targets
 from bayesgp_mf.container.read import check_priors, fit_group, from_container
 from bayesgp_mf.container.stored import priors_of
@@ -79,7 +80,7 @@ class Influence:
     cases : (n,) array
         The labels of its rows.
     targets : (n,) array
-        Targets as the container has them.
+        Targets; labels by name.
     """
 
     log_evidence: Array
@@ -187,7 +188,7 @@ def influence(
     """
     fit = fit_group(idata)
     check_has_cases(fit, "the influence of each case")
-    process = from_container(idata, kernel, likelihood, method)
+    process, names = from_container(idata, kernel, likelihood, method), class_names_of(fit)
     check_priors(priors, process.parts[0])
     if X_new is None and offset is not None:
         raise ValueError("offset is of new cases, and there is no X_new. Give their inputs, or leave it out.")
@@ -229,7 +230,7 @@ def influence(
         latent_mean=moved[0],
         probability=moved[1],
         cases=observed["obs_id"].values,
-        targets=observed.values,
+        targets=np.array(names)[observed.values.astype(np.intp)] if names else observed.values,
     )
 
 

@@ -210,9 +210,9 @@ def worst_cases(idata: Container, number: int = 5, *, inputs: int = 3, **given: 
     check_integers(1, number=number, inputs=inputs)
     loo_i = log_densities(idata)
     fit = fitted(idata, **given)
-    columns = np.arange(len(fit.names))
+    columns = np.array(fit.stated, dtype=np.intp)
     if columns.size > inputs:
-        columns = np.argsort(-relevance(idata, **given).effect, kind="stable")[:inputs]
+        columns = columns[np.argsort(-relevance(idata, **given).effect[columns], kind="stable")[:inputs]]
     lowest = np.argsort(loo_i.values, kind="stable")[:number]
     y = get_group(idata, "observed_data")["y"].values
     return WorstCases(

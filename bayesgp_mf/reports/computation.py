@@ -189,7 +189,9 @@ def _inputs(about: Fitted) -> Block:
     X, names = about.X, about.names
     rows: list[tuple[str, ...]] = []
     for j, name in enumerate(names[:MOST_INPUTS]):
-        if j in about.levels:
+        if j not in about.stated:
+            rows.append((name, "not in the model", *("\N{EN DASH}",) * 4))
+        elif j in about.levels:
             groups = len(np.unique(X[:, j]))
             rows.append((name, f"{groups} groups", *("\N{EN DASH}",) * 4))
         else:
@@ -212,20 +214,25 @@ def _standard_deviation(values: Array) -> float:
 def glance(about: Fitted) -> Table:
     """Return what the page is about, in a few rows."""
     fit = about.fit
-    hyper = str(fit.attrs.get("hyper", "none"))
-    given = "those of the combined models" if MODELS in fit.attrs else "as they were given"
     rows = [
         ("Cases", f"{about.n}"),
         ("Inputs", f"{len(about.names)}"),
         ("Target", _in_words(about)),
         ("Method", str(fit.attrs["method"])),
-        ("Hyperparameters", given if hyper == "none" else f"hyper={hyper!r}"),
+        ("Hyperparameters", _chosen(about)),
     ]
     if "inducing_input" in fit:
         rows.append(("Inducing cases", f"{len(fit['inducing_input'])}"))
     if "log_evidence" in fit and fit["log_evidence"].ndim == 0:
         rows.append(("Log evidence", f"{float(fit['log_evidence']):.2f} nats"))
     return Table("At a glance.", ("", "This fit"), rows)
+
+
+def _chosen(about: Fitted) -> str:
+    """Return how a fit has its hyperparameters."""
+    hyper = str(about.fit.attrs.get("hyper", "none"))
+    given = "those of the combined models" if MODELS in about.fit.attrs else "as they were given"
+    return given if hyper == "none" else f"hyper={hyper!r}"
 
 
 _WORDS: dict[str, Any] = tomllib.loads(files("bayesgp_mf.reports").joinpath("words.toml").read_text(encoding="utf-8"))
@@ -273,7 +280,7 @@ def _caption(found: Hyperparameters) -> str:
 
 def _meanings(names: Sequence[str]) -> list[Block]:
     """Return a sentence for each kind of hyperparameter that is there."""
-    plain = [re.sub(r"\[.*\]$", "", name, flags=re.DOTALL) for name in names]
+    plain = [re.sub(r"\[.*\]$|(?<=^gap)\d+$", "", name, flags=re.DOTALL) for name in names]
     meanings = _WORDS["hyperparameters"]
     longest = sorted(meanings, key=len, reverse=True)
     found = {next((key for key in longest if each == key or each.endswith("_" + key)), None) for each in plain}
@@ -324,7 +331,7 @@ def computed(about: Fitted) -> Section:
     rows = [
         ("Method", str(attrs["method"])),
         ("Status", str(attrs["status_message"])),
-        ("Hyperparameters", f"hyper={str(attrs.get('hyper', 'none'))!r}"),
+        ("Hyperparameters", _chosen(about)),
     ]
     numbers = {
         "n_iterations": "Iterations",

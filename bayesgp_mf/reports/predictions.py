@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import cache, partial
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -43,29 +43,39 @@ def effects(about: Fitted) -> Section:
 
 
 def _curves(fit: Fitted) -> Block:
-    idata, several, given = fit.idata, fit.likelihood.has_classes, fit.given
+    idata, several, given, scale = fit.idata, fit.likelihood.has_classes, fit.given, _scale(fit)
+    what = "What is predicted" if scale == "target" else "The latent function, as a target has no finite mean,"
     if len(fit.names) == 1:
-        text = "What is predicted along the input, with the cases."
-        drawn = [(plots.plot_latent(idata, scale="target", **given), text)]
+        text = f"{what} along the input, with the cases."
+        drawn = [(plots.plot_latent(idata, scale=scale, **given), text)] if scale == "target" else []
         text = "The latent function, with bands that hold it with 50 and 90 % probability."
         return Figures([*drawn, (plots.plot_latent(idata, **given), text)])
-    if len(fit.names) == 2 and not fit.levels:
-        text = "What is predicted over the two inputs, with the cases."
+    if len(fit.names) == len(fit.stated) == 2 and not fit.levels:
+        text = f"{what} over the two inputs, with the cases."
         points = grid_of_classes(CLASS_POINTS, len(fit.classes)) if several else None
-        return Figures([(plots.plot_surface(idata, points=points, **given), text)])
+        return Figures([(plots.plot_surface(idata, scale=scale, points=points, **given), text)])
     if several:  # an average over cases takes minutes where there is an integral for each class
         order = np.argsort(-relevance(idata, **given).effect, kind="stable")[:MOST_INPUTS]
         text = "what is predicted along an input, the others at their medians."
         draw = partial(plots.plot_latent, idata, scale="target", points=CLASS_POINTS, **given)
         return Figures([(draw(feature=int(column)), f"{fit.names[column]}: {text}") for column in order])
-    axes = plots.plot_partial_dependence(idata, **given)
-    left = len(fit.names) - len(axes)
+    axes = plots.plot_partial_dependence(idata, scale=scale, **given)
+    left = len(fit.stated) - len(axes)
     some = f" of the {len(axes)} that do most" if left else ""
     text = (
-        f"What is predicted along each input{some}, averaged over the cases, with a band that holds the "
+        f"{what} along each input{some}, averaged over the cases, with a band that holds the "
         "average with 90 % probability. A flat curve is an input that does nothing by itself."
     )
     return Figures([(axes, text)])
+
+
+def _scale(fit: Fitted) -> Literal["latent", "target"]:
+    """Return on which scale to draw: that of the target, if it has a mean."""
+    try:
+        fit.expected(fit.X[:1])
+    except ValueError:
+        return "latent"
+    return "target"
 
 
 def _unused(fit: Fitted) -> Block:
@@ -170,7 +180,7 @@ def _worst_table(about: Fitted) -> Block:
     caption = (
         "The cases that the others predict worst: look for mistakes in the data, and for what the model does not know."
     )
-    if len(found.features) < len(about.names):
+    if len(found.features) < len(about.stated):
         caption += f" The {len(found.features)} inputs that do most are stated, of {len(about.names)}."
     return Table(caption, ("Case", "Target", "Log density (nats)", *found.features), rows)
 

@@ -53,7 +53,7 @@ from bayesgp_mf.hyper import HyperName, Strategy, get_strategy
 from bayesgp_mf.inputs.frames import as_pandas, row_labels
 from bayesgp_mf.inputs.options import as_kernel, as_likelihood, as_names
 from bayesgp_mf.inputs.tables import feature_names
-from bayesgp_mf.kernels import Kernel, leaves
+from bayesgp_mf.kernels import Bias, Kernel, leaves
 from bayesgp_mf.likelihoods import Likelihood, Probit
 from bayesgp_mf.parallel import backend
 from bayesgp_mf.progress import progress_bar
@@ -103,7 +103,7 @@ class Exploration:
         what = {"evidence": "log evidence less a penalty for each parameter", "loo": "leave-one-out elpd"}[self.by]
         found = f"\nFound: {self.found}, by the highest score, the {what}."
         lacking = f"\nNo fit of {', '.join(self.failed)}." if self.failed else ""
-        ended = f"\nCut off, by most or Ctrl-C, with {self.remaining} models to come." if self.remaining else ""
+        ended = f"\nCut off, by most or Ctrl-C. Models to come: {self.remaining}." if self.remaining else ""
         return f"{shown.to_string(float_format='{:.2f}'.format)}{found}{lacking}{ended}"
 
 
@@ -437,7 +437,8 @@ def _grow(work: _Work, score: Score, **where: Any) -> None:
         if best and work.score(name, score) <= work.score(work.name((best, likelihood)), score):
             return
         best = expressions[name]
-        jobs = [(each, likelihood) for each in dict.fromkeys(_next(best, list(work.base)))]
+        following = dict.fromkeys(_simplest(each, work.base) for each in _next(best, list(work.base)))
+        jobs = [(each, likelihood) for each in following]
 
 
 def _next(best: Expression, base: list[str]) -> Iterator[Expression]:
@@ -451,6 +452,15 @@ def _next(best: Expression, base: list[str]) -> Iterator[Expression]:
                 replaced = tuple(sorted((*term[:j], name, *term[j + 1 :])))
                 if replaced != term:
                     yield tuple(sorted((*others, replaced)))
+
+
+def _simplest(expression: Expression, base: Mapping[str, Kernel]) -> Expression:
+    """Return an expression without what does no more than a scale: a constant as a factor, and some terms once more."""
+    scaled = all(getattr(leaf, "scale_name", None) for kernel in base.values() for leaf in leaves(kernel))
+    constant = {name for name, kernel in base.items() if scaled and isinstance(kernel, Bias)}
+    scale_alone = {name for name, kernel in base.items() if [*kernel.params] == [getattr(kernel, "scale_name", None)]}
+    terms = [tuple(name for name in term if name not in constant) or term[:1] for term in expression]
+    return tuple(term for k, term in enumerate(terms) if term not in terms[:k] or not scale_alone.issuperset(term))
 
 
 def _named(argument: str, given: Any) -> dict[str, Any]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import astuple, replace
+
 import numpy as np
 import pytest
 import xarray as xr
@@ -9,6 +11,7 @@ import xarray as xr
 import bayesgp_mf as bgp
 from bayesgp_mf.container.groups import get_group, make_container
 from bayesgp_mf.diagnostics import agreement
+from bayesgp_mf.diagnostics.agreement import Compared
 from bayesgp_mf.kernels import Matern32
 
 X = np.linspace(-2.0, 2.0, 20)[:, None]
@@ -89,6 +92,14 @@ def test_tilted_marginals_are_averaged_over_their_draws():
     assert np.all(np.abs(found.mean.difference) < 4.5 * found.mean.error)  # TAP: the same mean and sd
     assert np.all(np.abs(found.sd.difference) < 4.5 * found.sd.error)
     assert np.max(found.w1 / found.w1_error) > 2.0  # and another shape
+
+
+def test_of_densities_it_is_said_how_many_were_compared():
+    found = agreement(fitted(), fitted())
+    some = Compared(*(values[:1] for values in astuple(found.leave_one_out)))
+    one = replace(found, left_out=found.left_out[:1], leave_one_out=some)
+    gaps = " ".join(map(str, one._gaps()))  # noqa: SLF001  the line of the verdict has the largest of them alone
+    assert "leave-one-out density (1 of 20 cases, those with a k-hat of at most" in gaps
 
 
 def test_too_few_draws_are_no_verdict():

@@ -74,6 +74,8 @@ def test_a_label_that_the_others_contradict_is_found():
     assert set(wrong) <= set(found.suspects(odds=1.0).index)
     np.testing.assert_allclose(found.odds, np.exp(-found.log_evidence) - 1.0)
     assert found.latent_mean is None
+    named = bgp.fit(X, np.array(["well", "ill"])[labels], KERNEL, draws=2, chains=1)
+    assert set(bgp.diagnostics.influence(named).to_frame()["target"]) == {"well", "ill"}
 
 
 def test_what_cannot_be_told_is_refused_or_left_out():

@@ -56,6 +56,25 @@ def told_of_earthquakes(names: dict[str, Any]) -> None:
     chosen = {name: teams[values.argmin()] for name, values in expected.items()}
     assert chosen == {"constant": 24, "dispersed": 26, "smooth": 20, "rough": 20, "both": 20}
     assert happened[teams == 20] == happened.min()
+    explored = names["explored"].fits
+    best = {name: teams[names["loss"](names["forecast"](idata)).argmin()] for name, idata in explored.items()}
+    assert sorted(best.values()) == [19, 19, 19, 19, 19, 20]
+    values = {name: bgp.diagnostics.hyperparameters(idata).to_frame() for name, idata in explored.items()}
+    bounds = {name: list(frame.index[frame["bound"] != 0]) for name, frame in values.items()}
+    assert {name: each for name, each in bounds.items() if each} == {
+        "rough, dispersed": ["dispersion"],
+        "both, dispersed": ["bias_variance"],
+    }
+    assert values["both, Poisson"]["value"]["matern12_variance"] < 2e-4
+    assert values["both, dispersed"]["value"]["matern12_lengthscale"] > 40
+    options = {"X": names["X_new"], "test": 6, "replicas": 30, "random_seed": 1, "progress": False}
+    errors = bgp.plan(fits["rough"], [0, 3, 6], **options).values[:, :, 1]
+    falls = -np.diff(errors, axis=1)
+    first, second = falls.mean(axis=0)
+    assert first > 3.0 * falls[:, 0].std() / np.sqrt(29)
+    assert 0.3 < second / first < 0.7
+    surrogate = names["fit"](**names["models"]["smooth"], hyper="surrogate")
+    assert teams[names["loss"](names["forecast"](surrogate)).argmin()] == 20
 
 
 TOLD = {"01_earthquakes": told_of_earthquakes}
@@ -90,6 +109,9 @@ def test_it_is_short_and_has_a_head(path):
     assert set(lines[2]) == {"="}
 
 
+@pytest.mark.filterwarnings(
+    "ignore:.*hyper_departure:bayesgp_mf.errors.ConvergenceWarning"
+)  # the case study says of it
 @pytest.mark.filterwarnings("ignore:np.dot:Warning")  # Numba, about speed, of PyTensor's own code
 @pytest.mark.parametrize("path", SCRIPTS, ids=lambda path: path.stem)
 def test_it_runs_and_its_figures_say_what_they_show(path, pyplot, tmp_path, monkeypatch, capsys):

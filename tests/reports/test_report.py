@@ -165,6 +165,37 @@ def test_unused_inputs_are_named(plain):
     assert re.search(r"1 of 3 inputs do nothing[^:]*: idle\.", page.text)
 
 
+def test_nothing_is_said_of_numbers_that_are_not_there(tmp_path):
+    X = X2.assign(crp=np.linspace(10.0, 90.0, 24), weight=0.0)
+    X.loc[3, "crp"] = np.nan
+    idata = bgp.fit(X[["age", "crp", "idle"]], Z > 0, bgp.kernels.Gaussian(2.0, columns="age"), **SMALL)
+    _, page = page_of(idata, tmp_path)
+    assert f"crpnot in the model{4 * chr(8211)}" in page.text
+    assert "idlenot" not in page.text  # it has numbers, whoever reads them
+    assert worst_cases(idata, 1).features == ("age", "idle")
+    assert worst_cases(idata, 1, inputs=1).features == ("age",)
+    assert [ax.get_xlabel() for ax in bgp.plots.plot_partial_dependence(idata, points=3)] == ["age", "idle"]
+    _, page = page_of(bgp.fit(X[["age", "crp"]], Z > 0, bgp.kernels.Gaussian(2.0, columns="age"), **SMALL), tmp_path)
+    assert "What is predicted along each input, averaged" in page.text  # and no surface over zeros
+
+
+@pytest.mark.parametrize("columns", [["age"], ["age", "weight"], ["age", "weight", "idle"]])
+def test_where_targets_have_no_mean_the_latent_function_is_drawn(columns, tmp_path):
+    idata = bgp.fit(X2[columns], Z, ONE, bgp.StudentT(1.0, df=1.0), **SMALL)
+    _, page = page_of(idata, tmp_path)
+    assert "Not shown" not in page.text
+    assert "scale='latent'" not in page.text
+    assert re.search(r"The latent function(, as a target has no finite mean, (along|over)|, with bands)", page.text)
+
+
+def test_gaps_between_levels_are_in_the_glossary(tmp_path):
+    prior, search = bgp.hyper.LogNormal(0.0, 1.0), bgp.hyper.Evidence(starts=1)
+    options = {**SMALL, "hyper": search, "priors": {"gap1": prior, "gap2": prior}}
+    idata = bgp.fit(X2, np.digitize(Z, [-1.0, 0.0, 1.0]), ONE, bgp.Ordinal([-1.0, 0.0, 1.0]), **options)
+    _, page = page_of(idata, tmp_path)
+    assert page.text.count("gap1, gap2 and so on are the distances") == 1
+
+
 def test_names_of_users_are_escaped(tmp_path):
     nasty = '<u onclick="x">&\'dose'
     X = pd.DataFrame({nasty: X1.iloc[:, 0], "<script>": np.arange(24.0)})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from html import unescape
 
 import numpy as np
 import pandas as pd
@@ -190,6 +191,7 @@ def test_a_report_says_whose_hyperparameters_an_average_has(fits, tmp_path):
     page = bgp.report(both, tmp_path / "both.html").read_text()
     assert "those of the combined models" in page
     assert "as they were given" not in page
+    assert "hyper='none'" not in unescape(page)
     assert "as they were given" in bgp.report(fits["smooth"], tmp_path / "one.html").read_text()
 
 

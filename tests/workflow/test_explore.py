@@ -12,6 +12,8 @@ import pytest
 import bayesgp_mf as bgp
 from bayesgp_mf import kernels
 from bayesgp_mf.hyper import Evidence
+from bayesgp_mf.kernels.base import Leaf
+from bayesgp_mf.workflow.explore import _simplest
 
 N = 40
 RNG = np.random.default_rng(5)
@@ -20,6 +22,22 @@ Y = np.sin(3.0 * X[:, 0]) + 0.3 * RNG.normal(size=N) > 0
 BASE = {"smooth": kernels.Gaussian(1.0, columns=[0]), "line": kernels.Linear(columns=[1]) + kernels.Bias()}
 LIKELIHOODS = {"probit": bgp.Probit(), "logit": bgp.Logit()}
 OPTIONS = {"draws": 20, "random_seed": 1, "hyper": Evidence(starts=1), "progress": False}
+
+
+class OfUnitVariance(Leaf):
+    """A kernel of a user."""
+
+    def gram(self, X):
+        return self.cross(X, X)
+
+    def cross(self, A, B):
+        return np.exp(-0.5 * np.sum((A[:, None] - B) ** 2, axis=2))
+
+    def diag(self, X):
+        return np.ones(len(X))
+
+    def gram_vjp(self, X, gram_bar):
+        return {}
 
 
 @pytest.fixture(scope="module")
@@ -108,7 +126,7 @@ def test_growing_adds_what_the_labels_ask_for():
     few = bgp.explore(X, y, base, grow=True, most=3, **OPTIONS)
     assert len(few.fits) == 3
     assert few.remaining > 0
-    assert f"Cut off, by most or Ctrl-C, with {few.remaining} models to come." in repr(few)
+    assert f"Cut off, by most or Ctrl-C. Models to come: {few.remaining}." in repr(few)
     assert found.remaining == 0
     assert "Cut off" not in repr(found)
     by_loo = bgp.explore(X, y, base, grow=True, score="loo", most=6, **OPTIONS)
@@ -122,6 +140,24 @@ def test_a_product_has_one_scale():
     for name in products:
         tuned = found.fits[name]["fit"].coords["hyper"].values
         assert sum("variance" in each for each in tuned) == 1, name
+
+
+def test_growing_tries_no_family_of_functions_twice():
+    base = {"line": kernels.Linear(columns=[0]), "one": kernels.Bias(), "smooth": kernels.Gaussian(1.0)}
+    found = bgp.explore(X, Y, base, grow=True, most=12, **OPTIONS)
+    tried = [tuple(tuple(term.split(" * ")) for term in name.split(" + ")) for name in found.fits]
+    assert (("line",), ("one",)) in tried  # and so products of these would be
+    assert all(_simplest(expression, base) == expression for expression in tried)
+    again = {
+        (("one", "smooth"),): (("smooth",),),
+        (("one", "one"), ("one",)): (("one",),),
+        (("line",), ("line",)): (("line",),),
+        (("line", "line"), ("line", "line")): (("line", "line"),),
+        (("smooth",), ("smooth",)): (("smooth",), ("smooth",)),
+    }
+    assert {expression: _simplest(expression, base) for expression in again} == again
+    with_own = {**base, "own": OfUnitVariance()}  # which has no scale but that of a constant
+    assert _simplest((("one", "own"),), with_own) == (("one", "own"),)
 
 
 def test_another_order_of_the_classes_is_another_call(tmp_path):

@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy.integrate import quad
+from scipy.special import expit, logit
 from scipy.stats import kstest, norm
 
 import bayesgp_mf as bgp
@@ -170,22 +171,40 @@ def test_a_column_of_equal_values_gets_the_middle_of_the_others():
 
 @pytest.mark.parametrize(
     ("likelihood", "between", "offset"),
-    [(bgp.Poisson(), (5, 40), np.log(np.sqrt(200.0))), (bgp.likelihoods.Gaussian(), (10.0, 30.0), 20.0)],
+    [
+        (bgp.Poisson(), (5, 40), np.log(np.sqrt(200.0))),
+        (bgp.likelihoods.Gaussian(), (10.0, 30.0), 20.0),
+        (bgp.Logit(), (0.01, 0.2), np.mean(logit([0.01, 0.2]))),
+        (bgp.Binomial(5), (0.01, 0.2), np.mean(logit([0.01, 0.2]))),
+    ],
 )
 def test_targets_lie_where_they_were_said_to_with_the_offset_that_the_sentence_names(likelihood, between, offset):
     inputs, kernel = np.linspace(0.0, 10.0, 30)[:, None], bgp.kernels.Gaussian()
     priors = bgp.priors.suggest(inputs, kernel, likelihood, between=between)
-    named = re.search(r"if (log)?\(?([0-9.]+)", priors.sentences["variance"])
+    named = re.search(r"if (log)?\(?(-?[0-9.]+)", priors.sentences["variance"])
     value = np.log(float(named[2])) if named[1] else float(named[2])
     assert value == pytest.approx(offset, rel=0.01)
     fixed = {name: prior for name, prior in priors.items() if name != "variance"}
     median = bgp.kernels.Gaussian(variance=float(np.exp(priors["variance"].mean)))
     options = {"priors": fixed, "fixed": ["variance"], "draws": 2000, "random_seed": 1}
     drawn = bgp.prior_predictive(inputs, median, likelihood, offset=np.full(30, value), **options)["prior"]["f"] + value
-    expected = np.exp(drawn.values) if likelihood.whole_targets else drawn.values
+    target, level = {5: (np.exp, (1 / 3, 3)), 10.0: (np.asarray, (-5.0, 5.0)), 0.01: (expit, (0.1, 0.9))}[between[0]]
+    expected = target(drawn.values)
     assert np.mean((expected > between[0]) & (expected < between[1])) == pytest.approx(0.9, abs=0.02)
-    level = {"between": (1 / 3, 3)} if likelihood.whole_targets else {"between": (-5.0, 5.0)}
-    assert "offset" not in bgp.priors.suggest(inputs, kernel, likelihood, **level).sentences["variance"]
+    without = re.search(r"and between ([0-9.]+) and ([0-9.]+) if not", priors.sentences["variance"])
+    if target is expit:
+        assert np.mean(target(drawn.values - value) < float(without[1])) == pytest.approx(0.05, abs=0.01)
+        assert np.mean(target(drawn.values - value) > float(without[2])) == pytest.approx(0.05, abs=0.01)
+    assert "offset" not in bgp.priors.suggest(inputs, kernel, likelihood, between=level).sentences["variance"]
+
+
+def test_of_several_classes_the_range_is_that_without_an_offset_which_they_do_not_take():
+    sentences = [
+        bgp.priors.suggest(X, KERNEL, likelihood, between=(0.01, 0.2)).sentences["variance"]
+        for likelihood in (bgp.Softmax(), bgp.Probit())
+    ]
+    ends = re.search(r"and (between [0-9.]+ and [0-9.]+) if not", sentences[1])[1]
+    assert sentences[0].endswith(f"nine in ten probabilities lie {ends}")
 
 
 def test_counts_of_exposures_are_suggested_for_by_their_rates():
@@ -200,7 +219,10 @@ def test_counts_of_exposures_are_suggested_for_by_their_rates():
         "at an offset of zero nine in ten expected counts lie within a factor of 4, around 0.02 if log(0.02) is"
         in (by_rate.sentences["variance"])
     )
-    assert f"a count of mean {middle:.3g} is" in by_rate.sentences["dispersion"]
+    exposed = f"a count of mean {middle:.3g}, 0.02 times an exposure of {middle / 0.02:.3g}, is"
+    assert exposed in by_rate.sentences["dispersion"]
+    assert f"a count of mean {middle:.3g} is" in by_count.sentences["dispersion"]
+    assert "is added to the offset of each case (of fit, not of suggest)" in by_rate.sentences["variance"]
     with pytest.raises(ValueError, match=f"offset.*{len(X)}"):
         bgp.priors.suggest(X, KERNEL, counts, between=(0.01, 0.04), offset=np.zeros(len(X) + 1))
 
