@@ -96,6 +96,7 @@ def test_hybrid_monte_carlo_keeps_chains_and_their_order():
     assert path.shape == (3, 20)
 
 
+@pytest.mark.filterwarnings("ignore:evidence times prior is not like")  # no draws hang on how good the rule is
 def test_a_rule_has_nodes_with_weights_and_no_draws_of_them():
     idata = fitted("integrate")
     posterior, fit = get_group(idata, "posterior"), get_group(idata, "fit")
