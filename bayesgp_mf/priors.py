@@ -236,11 +236,11 @@ def _latent_sd(likelihood: Likelihood, between: tuple[float, float] | None) -> t
             return 1.0, "nothing more: without noise a label tells the sign alone, and no scale means anything"
         far = [_latent_of(plain, p) for p in (low, high)]
         half, shift = 0.5 * (far[1] - far[0]), round(0.5 * (far[0] + far[1]), DIGITS)
-        told = f"between {low:g} and {high:g}"
+        lie = f"between {low:g} and {high:g}"
         if shift:  # classes have no offset, which would bring them there
             without = "between {:.4g} and {:.4g}".format(*plain.predict_proba(np.array([-half, half]), np.zeros(2)))
-            told = without if likelihood.has_classes else _with_offset(told, f"{shift:.3g}", without)
-        return half / NINE_IN_TEN, f"nine in ten probabilities lie {told}"
+            lie = without if likelihood.has_classes else _with_offset(lie, f"{shift:.3g}", without)
+        return half / NINE_IN_TEN, f"nine in ten probabilities lie {lie}"
     if likelihood.whole_targets:
         if low <= 0:
             raise ValueError(f"between must be two expected counts > 0, got {between!r}.")

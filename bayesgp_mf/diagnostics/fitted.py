@@ -90,7 +90,7 @@ class Fitted:
         codes = {column: tuple(f"{code:g}" for code in np.unique(self.X[:, column])) for column in columns}
         return {column: tuple(texts.get(column, codes[column])) for column in columns}
 
-    @property
+    @cached_property
     def stated(self) -> list[int]:
         """Columns whose values are known: where no kernel reads one, zeros may stand for what was no number."""
         return [j for j in range(len(self.names)) if reads(self.process.reader, j) or self.X[:, j].any()]

@@ -276,11 +276,12 @@ def _joint(fit: xr.Dataset, process: Process, model: Generative) -> Joint:
     check_memory(part.problem.n, 1, classes=part.problem.n_classes)
     if not process.averaged:
         joint = Joint.of(part, None)
-        if likelihood.forbids and joint.start.size < part.problem.n:  # of the root of the Gram matrix
-            raise NotPositiveDefiniteError(
-                "the Gram matrix is singular to rounding, and steps are sampled by its inverse. Add kernels.White()."
-            )
         if likelihood.forbids:
+            if joint.start.size < part.problem.n:  # of the root of the Gram matrix
+                raise NotPositiveDefiniteError(
+                    "the Gram matrix is singular to rounding, and steps are sampled by its inverse. Add "
+                    "kernels.White()."
+                )
             cholesky(part.kernel.gram(part.X))  # which raises where it is not positive definite
         return joint
     given = part.X, part.problem.t, likelihood, part.kernel, part.method, Control()

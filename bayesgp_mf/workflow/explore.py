@@ -217,7 +217,7 @@ def explore(
         except TypeError as error:
             raise ValueError(f"priors must be a mapping, or a function of kernel and likelihood: {error}.") from error
     work = _Work(X, y, base, each, hyper, options)
-    if path is not None and isfile(path := as_path("path", path)):
+    if path is not None and isfile(path := as_path("path", path)):  # no error at a name that is too long, said below
         raise ValueError(f"path must be the name of a folder for the fits, and {path} is a file.")
     stated, file = ({}, None) if path is None else (work.stated(), path / "fits.jsonl")
     work.log = Log.of(file, stated, "explore", "models", random_seed, _is_fact)
