@@ -195,7 +195,7 @@ def plot_partial_dependence(
     fit = fitted(idata, **given)
     if features is None:
         order = np.argsort(-relevance(idata, **given).effect, kind="stable") if len(fit.names) > 1 else [0]
-        features = [int(column) for column in order if len(fit.names) == 1 or column in fit.stated][:MOST]
+        features = ([int(column) for column in order if column in fit.stated] or [0])[:MOST]
     probabilities = band_levels(levels)
     curves = partial_dependence(
         idata, features, scale=scale, probabilities=probabilities, points=points or _enough(fit), **given

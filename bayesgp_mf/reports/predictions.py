@@ -46,7 +46,7 @@ def _curves(fit: Fitted) -> Block:
     idata, several, given, scale = fit.idata, fit.likelihood.has_classes, fit.given, _scale(fit)
     what = "What is predicted" if scale == "target" else "The latent function, as a target has no finite mean,"
     if len(fit.names) == 1:
-        text = f"{what} along the input, with the cases."
+        text = "What is predicted along the input, with the cases."
         drawn = [(plots.plot_latent(idata, scale=scale, **given), text)] if scale == "target" else []
         text = "The latent function, with bands that hold it with 50 and 90 % probability."
         return Figures([*drawn, (plots.plot_latent(idata, **given), text)])
@@ -61,7 +61,7 @@ def _curves(fit: Fitted) -> Block:
         return Figures([(draw(feature=int(column)), f"{fit.names[column]}: {text}") for column in order])
     axes = plots.plot_partial_dependence(idata, scale=scale, **given)
     left = len(fit.stated) - len(axes)
-    some = f" of the {len(axes)} that do most" if left else ""
+    some = f" of the {len(axes)} that do most" if left > 0 else ""
     text = (
         f"{what} along each input{some}, averaged over the cases, with a band that holds the "
         "average with 90 % probability. A flat curve is an input that does nothing by itself."

@@ -177,6 +177,9 @@ def test_nothing_is_said_of_numbers_that_are_not_there(tmp_path):
     assert [ax.get_xlabel() for ax in bgp.plots.plot_partial_dependence(idata, points=3)] == ["age", "idle"]
     _, page = page_of(bgp.fit(X[["age", "crp"]], Z > 0, bgp.kernels.Gaussian(2.0, columns="age"), **SMALL), tmp_path)
     assert "What is predicted along each input, averaged" in page.text  # and no surface over zeros
+    _, page = page_of(bgp.fit(X[["crp", "weight"]], Z > 0, bgp.kernels.Bias(), **SMALL), tmp_path)  # it reads none
+    assert "no input does anything" in page.text  # and no advice on arguments
+    assert "features must" not in page.text
 
 
 @pytest.mark.parametrize("columns", [["age"], ["age", "weight"], ["age", "weight", "idle"]])
