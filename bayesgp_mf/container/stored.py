@@ -25,7 +25,6 @@ from bayesgp_mf.hyper.priors import Prior, describe, from_description
 from bayesgp_mf.inference.problem import check_likelihood, status_in_words
 from bayesgp_mf.inference.solution import Evidence, Info
 from bayesgp_mf.inference.solver import Solver
-from bayesgp_mf.inputs.groups import levels_of
 from bayesgp_mf.inputs.options import as_kernel
 from bayesgp_mf.kernels import Kernel
 from bayesgp_mf.likelihoods import Likelihood
@@ -57,7 +56,7 @@ def describe_kernel(kernel: Kernel) -> dict[str, Any]:
     """Return what is said of a kernel as JSON: all of it, or what it is called and which parameters it has."""
     if kernels.is_built_in(kernel):
         return kernel.to_dict()
-    levels = levels_of(kernel)
+    levels = kernel.levels_of_columns()
     stated = {} if not levels else {"levels": {str(column): list(texts) for column, texts in levels.items()}}
     return {**_not_stored(kernel, list(kernel.params)), **stated}
 

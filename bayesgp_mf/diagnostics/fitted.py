@@ -17,7 +17,7 @@ from bayesgp_mf.container.read import fit_group, from_container
 from bayesgp_mf.container.write import is_in_parts
 from bayesgp_mf.diagnostics.predicted import Predicted, predicted
 from bayesgp_mf.inference.solver import Solver
-from bayesgp_mf.inputs.groups import levels_of, reads
+from bayesgp_mf.inputs.groups import reads
 from bayesgp_mf.likelihoods import Likelihood
 from bayesgp_mf.likelihoods.base import ClassLikelihood
 from bayesgp_mf.processes.process import Part, Process, with_new_cases
@@ -85,7 +85,7 @@ class Fitted:
     def levels(self) -> dict[int, tuple[str, ...]]:
         """Names of the groups that a column tells apart, by position of the column; codes where these have no names."""
         kernel = self.process.reader
-        texts = levels_of(kernel)
+        texts = kernel.levels_of_columns()
         columns = sorted({column for columns in kernel.groupings(self.X.shape[1]) for column in columns})
         codes = {column: tuple(f"{code:g}" for code in np.unique(self.X[:, column])) for column in columns}
         return {column: tuple(texts.get(column, codes[column])) for column in columns}
@@ -128,7 +128,7 @@ class Fitted:
         """Return a value of an input with three digits, of groups its name."""
         if column not in self.levels:
             return f"{value:.4g}"
-        has_texts = column in levels_of(self.process.reader)
+        has_texts = column in self.process.reader.levels_of_columns()
         place = value if has_texts else np.searchsorted(np.unique(self.X[:, column]), value)
         return self.levels[column][int(place)]
 

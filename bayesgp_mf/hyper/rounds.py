@@ -135,7 +135,7 @@ def check_moves(inducing: Inducing, strategy: Strategy | None, kernel: Kernel) -
             "move=False."
         )
     for part in all_parts(kernel):
-        if type(part).inputs_vjp is Kernel.inputs_vjp:
+        if not part.has_inputs_vjp:
             raise ValueError(
                 "Inducing(move=True) needs the derivative of the kernel in its inputs, and "
                 f"{type(part).__name__} has no inputs_vjp. Use move=False."

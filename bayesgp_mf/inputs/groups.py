@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numbers
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -19,7 +19,7 @@ from bayesgp_mf.inputs.tables import (
     first_without_number,
     place,
 )
-from bayesgp_mf.kernels import Kernel, leaves
+from bayesgp_mf.kernels import Kernel
 from bayesgp_mf.types import Array
 
 
@@ -44,14 +44,22 @@ def as_inputs_of(kernel: Kernel, X: ArrayLike) -> tuple[Array, Kernel]:
     """
     X = with_unread(X, kernel)
     levels: dict[int, tuple[str, ...]] = {}
-    codes: dict[int, Array] = {}
     width = _width(X)
-    for j in sorted(_read_as(kernel, "groups", width)):
-        texts = _texts("X", X, j)
-        if texts is not None:
-            _check_not_numbers(kernel, X, j, width)
-            levels[j] = _levels(X, j, texts)
-            codes[j] = _codes(texts, levels[j])
+    columns = sorted(kernel.readers("groups", width))
+    texts = {j: found for j in columns if (found := _texts("X", X, j)) is not None}
+    for j in texts:
+        _check_not_numbers(kernel, X, j, width)
+        levels[j] = _levels(X, j, texts[j])
+    for alike in kernel.alike():
+        shared = [levels[j] for j in alike if j in levels]
+        if 0 < len(shared) < len(alike):
+            raise ValueError(
+                f"X must have text in all of the columns {[_named(X, j) for j in alike]} or in none, since the kernel "
+                "compares them. Make numbers text, as in X[column].astype(str)."
+            )
+        common = shared[0] if len(set(shared)) == 1 else tuple(sorted({text for own in shared for text in own}))
+        levels |= {j: common for j in alike if j in levels}
+    codes = {j: _codes(texts[j], levels[j]) for j in texts}
     return as_inputs("X", with_columns(X, codes), copy=True), kernel.with_levels(levels)
 
 
@@ -75,14 +83,14 @@ def as_new_inputs(X_new: ArrayLike, X: Array, features: Sequence[str] | None, ke
     """
     X_new = with_unread(X_new, kernel)
     check_same_features(features, X_new)
-    codes: dict[int, Array] = {}
-    for j, known in levels_of(kernel).items():
+    found: dict[int, list[str]] = {}
+    levels = kernel.levels_of_columns()
+    for j, known in levels.items():
         if j >= _width(X_new) or not np.size(X_new):  # is said below
             continue
         texts = _texts("X_new", X_new, j)
         if texts is not None:
-            unseen = dict.fromkeys(text for text in texts if text not in set(known))
-            codes[j] = _codes(texts, (*known, *unseen))
+            found[j] = texts
         elif not _is_array_of_numbers(X_new):
             raise ValueError(
                 f"X_new has numbers in column {_named(X_new, j)!r}, which told groups such as {known[0]!r} at the fit. "
@@ -90,6 +98,11 @@ def as_new_inputs(X_new: ArrayLike, X: Array, features: Sequence[str] | None, ke
             )
         else:
             _check_codes(np.asarray(X_new), j, known)
+    together = {j: columns for columns in kernel.alike() for j in columns}
+    codes = {}
+    for j, texts in found.items():
+        unseen = [text for k in together.get(j, (j,)) for text in found.get(k, ()) if text not in set(levels[j])]
+        codes[j] = _codes(texts, (*levels[j], *dict.fromkeys(unseen)))
     new = as_inputs("X_new", with_columns(X_new, codes), copy=True)
     if new.shape[1] != X.shape[1]:
         raise ValueError(
@@ -114,7 +127,7 @@ def with_codes(name: str, inputs: ArrayLike, kernel: Kernel) -> Any:
     """
     table = with_unread(inputs, kernel)
     codes: dict[int, Array] = {}
-    for j, known in levels_of(kernel).items():
+    for j, known in kernel.levels_of_columns().items():
         texts = _texts(name, table, j) if j < _width(table) else None
         if texts is None:
             continue
@@ -136,7 +149,7 @@ def with_unread(X: Any, kernel: Kernel) -> Any:
 
 def reads(kernel: Kernel, j: int) -> bool:
     """Tell whether a kernel makes anything of a column of inputs, by its position."""
-    return any(j in _read_as(kernel, how, j + 1) for how in ("numbers", "groups"))
+    return any(j in kernel.readers(how, j + 1) for how in ("numbers", "groups"))
 
 
 def _holds_numbers(X: Any, j: int) -> bool:
@@ -179,27 +192,9 @@ def columns_of_groups(X: Any) -> list[int]:
     return found
 
 
-def levels_of(kernel: Kernel) -> dict[int, tuple[str, ...]]:
-    """Return the texts whose codes stand in columns of inputs, by position of the column."""
-    found: dict[int, tuple[str, ...]] = {}
-    for leaf in leaves(kernel):
-        found |= getattr(leaf, "levels_of_columns", dict)()
-    return found
-
-
-def _read_as(kernel: Kernel, how: str, width: int) -> Mapping[int, Kernel]:
-    """Return the columns of inputs that are read as numbers, or as groups, with a kernel that does it."""
-    found: dict[int, Kernel] = {}
-    for leaf in leaves(kernel):
-        if leaf.reads == how:
-            columns: Iterable[int] | None = getattr(leaf, "columns", None)
-            found |= {j: leaf for j in (range(width) if columns is None else columns) if j < width}
-    return found
-
-
 def _check_not_numbers(kernel: Kernel, X: Any, j: int, width: int) -> None:
     """Raise a ValueError if a column of text is one that some kernel takes for numbers."""
-    taking = _read_as(kernel, "numbers", width).get(j)
+    taking = kernel.readers("numbers", width).get(j)
     if taking is not None:
         raise ValueError(
             f"X must hold numbers in column {_named(X, j)!r} for the kernel {taking!r}, and it holds text, which "

@@ -11,7 +11,7 @@ import numpy as np
 from bayesgp_mf.errors import warn
 from bayesgp_mf.inference.inducing import Inducing
 from bayesgp_mf.inputs.frames import as_pandas
-from bayesgp_mf.inputs.groups import levels_of, with_codes
+from bayesgp_mf.inputs.groups import with_codes
 from bayesgp_mf.inputs.tables import as_inputs, check_same_features
 from bayesgp_mf.kernels import Kernel
 from bayesgp_mf.types import Array
@@ -87,7 +87,7 @@ def warn_of_groups(kernel: Kernel, X: Array, points: Array, features: Sequence[s
     features : sequence of str or None
         Names of the inputs, if they have names.
     """
-    texts = levels_of(kernel)
+    texts = kernel.levels_of_columns()
     for columns in kernel.groupings(X.shape[1]):
         there = {tuple(row) for row in points[:, list(columns)] + 0.0}
         groups, cases = np.unique(X[:, list(columns)] + 0.0, axis=0, return_counts=True)

@@ -57,15 +57,19 @@ class Kernel(abc.ABC):
         Whether `gram`, `cross` and `diag` have a leading axis, with an entry for each class: so `PerClass`.
     reads : {"numbers", "groups", "nothing"}
         What it makes of inputs: numbers; only whether they are equal, so that they may be text; or nothing.
+    flat : bool
+        Whether the slope of its functions is zero in each column that it does not read.
     """
 
     per_class: ClassVar[bool] = False
     reads: ClassVar[Literal["numbers", "groups", "nothing"]] = "numbers"
+    flat: ClassVar[bool] = False
     __array_ufunc__ = None  # so that a number of NumPy leaves ``number * kernel`` to the kernel
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
         drop_outdated(cls, Kernel, {"diag_vjp": ("diag", "gram_vjp"), "inputs_vjp": ("gram", "cross")})
+        drop_outdated(cls, Kernel, {"flat": ("gram", "cross"), "has_slopes": ("gram", "cross")})
 
     @property
     @abc.abstractmethod
@@ -137,6 +141,38 @@ class Kernel(abc.ABC):
             f"{type(self).__name__} has no inputs_vjp; its inducing inputs cannot move: use Inducing(move=False)."
         )
 
+    @property
+    def has_inputs_vjp(self) -> bool:
+        """Whether it knows the derivative of its covariances in the inputs."""
+        return type(self).inputs_vjp is not Kernel.inputs_vjp
+
+    @property
+    def has_slopes(self) -> bool:
+        """Whether functions with this covariance have slopes, of which `slopes` knows the covariances."""
+        return self.flat
+
+    def slopes(self, A: Array, B: Array, first: int | None, second: int | None) -> Array:
+        """Return the covariances ``(a, b)`` between slopes, or values, at ``A (a, d)`` and ``B (b, d)``.
+
+        Slopes are those in the column ``first`` of ``A`` and ``second`` of ``B``; None stands for the value of the
+        function, so that both None is `cross`.
+        """
+        if first is None and second is None:
+            return self.cross(A, B)
+        self._check_flat()
+        return np.zeros((A.shape[0], B.shape[0]))
+
+    def slopes_vjp(self, A: Array, B: Array, first: int | None, second: int | None, bar: Array) -> dict[str, Array]:
+        """Return sum_ij bar_ij dS_ij/dtheta for each parameter, where ``S (a, b)`` is what `slopes` returns."""
+        if first is None and second is None:
+            return self.cross_vjp(A, B, bar)
+        self._check_flat()
+        return {name: np.zeros(value.shape) for name, value in self.params.items()}
+
+    def _check_flat(self) -> None:
+        if not self.flat:
+            raise NotImplementedError(f"{type(self).__name__} has no slopes; kernels.Slope cannot be of it.")
+
     @abc.abstractmethod
     def replace(self, **params: ArrayLike) -> Self:
         """Return the kernel with some parameters changed; unknown names raise ValueError."""
@@ -175,6 +211,22 @@ class Kernel(abc.ABC):
         They are given by position of the column; `fit` asks for this, after `with_column_names`.
         """
         return self._with_parts(lambda part: part.with_levels(levels))
+
+    def levels_of_columns(self) -> dict[int, tuple[str, ...]]:
+        """Return the texts whose codes stand in columns of inputs, by position of the column."""
+        return {column: texts for part in self.parts for column, texts in part.levels_of_columns().items()}
+
+    def alike(self) -> list[tuple[int, ...]]:
+        """Return the columns, by position, in which one text means one group."""
+        return [columns for part in self.parts for columns in part.alike()]
+
+    def readers(self, how: str, width: int) -> dict[int, Kernel]:
+        """Return the columns of inputs ``(n, width)`` that are read in a way of `reads`, with a kernel that does it."""
+        if self.parts:
+            return {column: reader for part in self.parts for column, reader in part.readers(how, width).items()}
+        columns = as_columns(getattr(self, "columns", None))
+        own = range(width) if columns is None else positions(columns, None)
+        return {j: self for j in own if j < width} if self.reads == how else {}
 
     def groupings(self, width: int) -> list[tuple[int, ...]]:
         """Return the ways in which it defines independent groups: the columns of each, by position.

@@ -54,6 +54,7 @@ class Categorical(Homogeneous):
     setting_names: ClassVar[tuple[str, ...]] = ("columns", "levels")
     scale_name: ClassVar[str | None] = "variance"
     reads: ClassVar[Literal["numbers", "groups", "nothing"]] = "groups"
+    flat: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import abc
+import itertools
 import numbers
-from collections.abc import Callable, Iterable, Iterator
-from typing import Any, ClassVar, Self
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, ClassVar, Self, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -213,6 +214,19 @@ class Sum(Composite, Entrywise):
     def _bars(self, method: str, inputs: tuple[Array, ...], bar: Array) -> list[Array]:
         return [bar] * len(self.terms)
 
+    @property
+    def has_slopes(self) -> bool:
+        """Whether all terms have them."""
+        return all(term.has_slopes for term in self.terms)
+
+    def slopes(self, A: Array, B: Array, first: int | None, second: int | None) -> Array:
+        """Return the sum of the terms' covariances ``(a, b)``."""
+        return self._value(term.slopes(A, B, first, second) for term in self.terms)
+
+    def slopes_vjp(self, A: Array, B: Array, first: int | None, second: int | None, bar: Array) -> dict[str, Array]:
+        """Return the pull-back of ``bar (a, b)`` through each term."""
+        return self._named(term.slopes_vjp(A, B, first, second, bar) for term in self.terms)
+
 
 class Product(Composite, Entrywise):
     """The covariance of a product of independent processes.
@@ -242,8 +256,58 @@ class Product(Composite, Entrywise):
         values = list(self._each(method, inputs))
         return [bar * np.prod(values[:i] + values[i + 1 :], axis=0) for i in range(len(values))]
 
+    @property
+    def has_slopes(self) -> bool:
+        """Whether all terms have them."""
+        return all(term.has_slopes for term in self.terms)
 
-class OfOne(Entrywise):
+    def slopes(self, A: Array, B: Array, first: int | None, second: int | None) -> Array:
+        """Return the covariances ``(a, b)``, by the product rule."""
+        return _product([_derivatives(term, A, B, first, second) for term in self.terms])[first, second]
+
+    def slopes_vjp(self, A: Array, B: Array, first: int | None, second: int | None, bar: Array) -> dict[str, Array]:
+        """Return the pull-back of ``bar (a, b)`` through each derivative of each term that the product rule takes."""
+        found = [_derivatives(term, A, B, first, second) for term in self.terms]
+        gradients = []
+        for i, term in enumerate(self.terms):
+            constant = {columns: np.full(bar.shape, float(columns == (None, None))) for columns in found[i]}
+            others = _product([constant, *found[:i], *found[i + 1 :]])
+            total = {name: np.zeros(value.shape) for name, value in term.params.items()}
+            for one, two in found[i]:  # the others have the slopes that this term has not
+                rest = others[first if one is None else None, second if two is None else None]
+                own = term.slopes_vjp(A, B, one, two, bar * rest)
+                total = {name: np.asarray(value + own[name]) for name, value in total.items()}
+            gradients.append(total)
+        return self._named(gradients)
+
+
+_Derivatives: TypeAlias = dict[tuple[int | None, int | None], Array]
+"""Covariances between slopes or values, by the columns of both."""
+
+
+def _derivatives(kernel: Kernel, A: Array, B: Array, first: int | None, second: int | None) -> _Derivatives:
+    """Return those of which the product rule makes the covariances of slopes in two columns."""
+    columns = itertools.product({None, first}, {None, second})
+    return {(one, two): kernel.slopes(A, B, one, two) for one, two in columns}
+
+
+def _product(factors: Sequence[_Derivatives]) -> _Derivatives:
+    """Return the derivatives of a product, given those of its factors."""
+    total = factors[0]
+    for factor in factors[1:]:
+        total = {
+            (i, j): np.asarray(sum(total[a, c] * factor[b, d] for a, b in _split(i) for c, d in _split(j)))
+            for i, j in factor
+        }
+    return total
+
+
+def _split(column: int | None) -> list[tuple[int | None, int | None]]:
+    """Return which of two factors a slope is of: neither, or either."""
+    return [(None, None)] if column is None else [(None, column), (column, None)]
+
+
+class OfOne(Kernel):
     """A kernel made of one other, whose parameters it has under their own names."""
 
     kernel: Kernel
@@ -280,12 +344,12 @@ class OfOne(Entrywise):
 
     def to_dict(self) -> dict[str, Any]:
         """Return the name, the description of the kernel below, and what else it is made of."""
-        others = {name: value for name, value in self._made_of().items() if name != "kernel"}
+        others = {name: value for name, value in self._made_of().items() if name != "kernel" and value is not None}
         plain = {name: list(value) if isinstance(value, tuple) else value for name, value in others.items()}
         return {"kernel": type(self).__name__, "terms": [self.kernel.to_dict()], **plain}
 
     def __eq__(self, other: object) -> bool:
-        return type(other) is type(self) and self._made_of() == other._made_of()
+        return isinstance(other, OfOne) and self.to_dict() == other.to_dict()
 
     def __hash__(self) -> int:
         return hash(repr(self))
@@ -298,7 +362,7 @@ def check_of_one(name: str, kernel: Kernel) -> None:
         raise TypeError(f"{name} takes a kernel of one process such as Gaussian(1.0), got {kernel!r}.")
 
 
-class Power(OfOne):
+class Power(OfOne, Entrywise):
     """A whole power of a covariance, which is the covariance of a product of so many independent processes alike.
 
     ``k**2`` is ``Power(k, 2)``. Unlike ``k * k``, whose two terms are tuned separately, it has the parameters of ``k``,

@@ -33,6 +33,7 @@ class Bias(Homogeneous):
     variance: ArrayLike = 1.0
     scale_name: ClassVar[str | None] = "variance"
     reads: ClassVar[Literal["numbers", "groups", "nothing"]] = "nothing"
+    flat: ClassVar[bool] = True
 
     def cross(self, A: Array, B: Array) -> Array:
         """Return ``variance`` everywhere, ``(a, b)``."""

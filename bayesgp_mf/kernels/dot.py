@@ -46,6 +46,11 @@ def _inputs_vjp(weight: Array, A: Array, inner_bar: Array) -> Array:
     return np.asarray(weight * (inner_bar.T @ A))
 
 
+def _units(X: Array, column: int | None) -> Array:
+    """Return inputs at which a linear function has the value of its slope in a column; the same ones, if it is None."""
+    return X if column is None else np.tile(np.eye(X.shape[1])[column], (X.shape[0], 1))
+
+
 class OfInner(FromCross):
     """A kernel that is a function of the weighted inner product alone."""
 
@@ -121,6 +126,19 @@ class Linear(OfInner):
 
     def _bars(self, bar: Array, inner: Callable[[], Array]) -> tuple[Array, dict[str, Array]]:
         return bar, {}
+
+    @property
+    def has_slopes(self) -> bool:
+        """They are the coefficients."""
+        return True
+
+    def slopes(self, A: Array, B: Array, first: int | None, second: int | None) -> Array:
+        """Return the covariances ``(a, b)`` between coefficients, or values."""
+        return self.cross(_units(A, first), _units(B, second))
+
+    def slopes_vjp(self, A: Array, B: Array, first: int | None, second: int | None, bar: Array) -> dict[str, Array]:
+        """Return the pull-back of ``bar (a, b)``."""
+        return self.cross_vjp(_units(A, first), _units(B, second), bar)
 
 
 @dataclass(frozen=True, repr=False, eq=False)

@@ -8,14 +8,24 @@ from __future__ import annotations
 import abc
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.spatial.distance import cdist, pdist, squareform
 
 from bayesgp_mf.kernels.base import Homogeneous, drop_outdated
-from bayesgp_mf.kernels.values import Columns, Span, check_columns, chosen, chosen_pair, put_back, reduce_like, span
+from bayesgp_mf.kernels.values import (
+    Columns,
+    Span,
+    check_columns,
+    chosen,
+    chosen_pair,
+    positions_among,
+    put_back,
+    reduce_like,
+    span,
+)
 from bayesgp_mf.matrices.factors import blocks
 from bayesgp_mf.notebook import curve
 from bayesgp_mf.types import Array
@@ -24,6 +34,25 @@ FARTHEST = 1000.0
 """In length scales; farther apart cases have no correlation, since exp(-1000) is zero."""
 PAIRS = 2**16
 """Pairs of cases handled at once: what is worked out for them stays in the processor's cache."""
+
+
+class _Slopes(NamedTuple):
+    """Covariances of slopes, by what they are made of.
+
+    Attributes
+    ----------
+    columns : list of int
+        In which they are slopes, among those of the kernel.
+    bent, straight : (a, b) array
+        What has a factor u for each slope; what has none, which is zero but for two slopes in one column.
+    by_squared : (a, b) array
+        The derivative of both in r^2.
+    """
+
+    columns: list[int]
+    bent: Array
+    straight: Array
+    by_squared: Array
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -66,6 +95,7 @@ class Stationary(Homogeneous):
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
         drop_outdated(cls, Stationary, {"_profile_and_slope": ("profile", "slope")})
+        drop_outdated(cls, Stationary, {"curvatures": ("profile", "slope", "gram", "cross")})
 
     @abc.abstractmethod
     def profile(self, squared: Array) -> Array:
@@ -74,6 +104,13 @@ class Stationary(Homogeneous):
     @abc.abstractmethod
     def slope(self, squared: Array) -> Array:
         """Return dk/d(r^2) at variance 1."""
+
+    def curvatures(self, squared: Array) -> tuple[Array, Array]:
+        """Return the second and third derivative of k in r^2 at variance 1; zeros at distance zero if infinite there.
+
+        What they are multiplied with is zero of a higher order. A kernel without this method has no slopes.
+        """
+        raise NotImplementedError(f"{type(self).__name__} has no curvatures; kernels.Slope cannot be of it.")
 
     def _figure(self) -> str:
         return curve(self.profile(np.linspace(0.0, 3.0, 61) ** 2).tolist(), "correlation, 0 to 3 length scales apart")
@@ -173,6 +210,64 @@ class Stationary(Homogeneous):
         scale = 2.0 * self.params["variance"] / self.params["lengthscale"] ** 2
         return put_back(self.columns, np.asarray(scale * (columns[:, None] * b - products)), whole)
 
+    @property
+    def has_slopes(self) -> bool:
+        """Whether it says how its profile bends."""
+        return type(self).curvatures is not Stationary.curvatures
+
+    def slopes(self, A: Array, B: Array, first: int | None, second: int | None) -> Array:
+        r"""Return the covariances ``(a, b)`` between slopes, or values, at ``A (a, d)`` and ``B (b, d)``.
+
+        With :math:`u_l = (a_l - b_l) / \ell_l^2` and derivatives of k in :math:`r^2`, a slope in the first input is
+        :math:`2 k' u_i`, one in the second its negative, and one in both
+        :math:`-4 k'' u_i u_j - 2 \delta_{ij} k' / \ell_i^2`.
+        """
+        if first is None and second is None:
+            return self.cross(A, B)
+        parts = self._slopes(A, B, first, second)
+        return np.zeros((A.shape[0], B.shape[0])) if parts is None else np.asarray(parts.bent + parts.straight)
+
+    def slopes_vjp(self, A: Array, B: Array, first: int | None, second: int | None, bar: Array) -> dict[str, Array]:
+        """Return the pull-back of ``bar (a, b)``."""
+        if first is None and second is None:
+            return self.cross_vjp(A, B, bar)
+        parts = self._slopes(A, B, first, second)
+        if parts is None:
+            return {name: np.zeros(value.shape) for name, value in self.params.items()}
+        A, B = chosen_pair(self.columns, A, B)
+        lengthscale = np.broadcast_to(self.params["lengthscale"], A.shape[1])
+        slope = bar * parts.by_squared
+        squares = (np.subtract.outer(x, z) ** 2 for x, z in zip(A.T, B.T, strict=True))
+        by_lengthscale = -2.0 * np.array([np.vdot(slope, square) for square in squares]) / lengthscale**3
+        for column in parts.columns:  # u, of which each is over the square of its length scale
+            by_lengthscale[column] -= 2.0 * float(np.vdot(bar, parts.bent)) / lengthscale[column]
+        by_lengthscale[parts.columns[0]] -= 2.0 * float(np.vdot(bar, parts.straight)) / lengthscale[parts.columns[0]]
+        return {
+            **{name: np.zeros(value.shape) for name, value in self.params.items()},
+            "lengthscale": reduce_like(self.params["lengthscale"], by_lengthscale),
+            "variance": np.asarray(np.vdot(bar, parts.bent + parts.straight) / self.params["variance"]),
+        }
+
+    def _slopes(self, A: Array, B: Array, first: int | None, second: int | None) -> _Slopes | None:
+        """Return what covariances of slopes are made of, or None where the kernel is not of one of the columns."""
+        ours = range(A.shape[1]) if self.columns is None else positions_among(self.columns, A.shape[1])
+        if any(column is not None and column not in ours for column in (first, second)):
+            return None
+        columns = [list(ours).index(column) for column in (first, second) if column is not None]
+        A, B = chosen_pair(self.columns, A, B)
+        squared = np.asarray(cdist(self._scaled(A), self._scaled(B), "sqeuclidean"))
+        lengthscale = np.broadcast_to(self.params["lengthscale"], A.shape[1])
+        u = [np.subtract.outer(A[:, column], B[:, column]) / lengthscale[column] ** 2 for column in columns]
+        variance = float(self.params["variance"])
+        slope, (second_derivative, third) = self.slope(squared), self.curvatures(squared)
+        if len(u) == 1:
+            sign = 2.0 * variance * (1.0 if second is None else -1.0)
+            return _Slopes(columns, sign * slope * u[0], np.zeros(squared.shape), sign * second_derivative * u[0])
+        product = -4.0 * variance * u[0] * u[1]
+        own = -2.0 * variance * float(columns[0] == columns[1]) / lengthscale[columns[0]] ** 2
+        by_squared = product * third + own * second_derivative
+        return _Slopes(columns, product * second_derivative, own * slope, by_squared)
+
     def _profile_and_slope(self, squared: Array) -> tuple[Array, Array]:
         """Return both, at the cost of one where they share their parts."""
         return self.profile(squared), self.slope(squared)
@@ -219,6 +314,11 @@ class Gaussian(Stationary):
     def _profile_and_slope(self, squared: Array) -> tuple[Array, Array]:
         profile = self.profile(squared)
         return profile, -0.5 * profile
+
+    def curvatures(self, squared: Array) -> tuple[Array, Array]:
+        """Return exp(-r^2/2)/4 and -exp(-r^2/2)/8."""
+        profile = self.profile(squared)
+        return 0.25 * profile, -0.125 * profile
 
 
 class _Shared(Stationary):
@@ -293,6 +393,13 @@ class Matern32(_Shared):
         decay = np.exp(-root)
         return (1.0 + root) * decay, -1.5 * decay
 
+    def curvatures(self, squared: Array) -> tuple[Array, Array]:
+        """Return (9/4) exp(-s)/s and -(27/8) (1 + s) exp(-s)/s^3, where s is sqrt(3) r; zero at distance zero."""
+        root = np.minimum(np.sqrt(3.0 * squared), FARTHEST)
+        inverse = np.divide(1.0, root, out=np.zeros_like(root), where=root > 0.0)
+        second = 2.25 * np.exp(-root) * inverse
+        return second, -1.5 * second * (1.0 + root) * inverse**2
+
 
 class Matern52(_Shared):
     r"""Matern kernel of smoothness 5/2, :math:`v_0 (1 + \sqrt5 r + 5r^2/3) \exp(-\sqrt5 r)`.
@@ -315,6 +422,12 @@ class Matern52(_Shared):
         root = np.minimum(np.sqrt(5.0 * squared), FARTHEST)
         decay = np.exp(-root)
         return (1.0 + root + root**2 / 3.0) * decay, -(5.0 / 6.0) * (1.0 + root) * decay
+
+    def curvatures(self, squared: Array) -> tuple[Array, Array]:
+        """Return (25/12) exp(-s) and -(125/24) exp(-s)/s, where s is sqrt(5) r; the latter zero at distance zero."""
+        root = np.minimum(np.sqrt(5.0 * squared), FARTHEST)
+        second = (25.0 / 12.0) * np.exp(-root)
+        return second, np.divide(-2.5 * second, root, out=np.zeros_like(root), where=root > 0.0)
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -355,6 +468,30 @@ class RationalQuadratic(Stationary):
     def _profile_and_slope(self, squared: Array) -> tuple[Array, Array]:
         profile = self.profile(squared)
         return profile, -0.5 * profile / (1.0 + squared / (2.0 * float(self.params["shape"])))
+
+    def curvatures(self, squared: Array) -> tuple[Array, Array]:
+        """Return the slope times -(a+1)/(2a) / (1 + r^2/(2a)), and that times -(a+2)/(2a) / (1 + r^2/(2a))."""
+        a = float(self.params["shape"])
+        inverse = -0.5 / (a + 0.5 * squared)
+        second = self.slope(squared) * (a + 1.0) * inverse
+        return second, second * (a + 2.0) * inverse
+
+    def slopes_vjp(self, A: Array, B: Array, first: int | None, second: int | None, bar: Array) -> dict[str, Array]:
+        """Return the pull-back of ``bar (a, b)``."""
+        found = super().slopes_vjp(A, B, first, second, bar)
+        if first is None and second is None:
+            return found
+        parts = self._slopes(A, B, first, second)
+        if parts is None:
+            return found
+        a = float(self.params["shape"])
+        ratio = cdist(*map(self._scaled, chosen_pair(self.columns, A, B)), "sqeuclidean") / (2.0 * a)
+        # of log |k'| and of log k'', of which each has a power of 1 + r^2/(2a) and a factor
+        by_slope = (a + 1.0) / a * ratio / (1.0 + ratio) - np.log1p(ratio)
+        by_second = 1.0 / (a + 1.0) - 1.0 / a + (a + 2.0) / a * ratio / (1.0 + ratio) - np.log1p(ratio)
+        bent = by_slope if len(parts.columns) == 1 else by_second
+        by_shape = np.vdot(bar, parts.bent * bent + parts.straight * by_slope)
+        return {**found, "shape": np.asarray(by_shape)}
 
     def _numbers_vjp(self, squared: Array, profile: Array, bar: Array) -> dict[str, float]:
         ratio = squared / (2.0 * float(self.params["shape"]))

@@ -110,7 +110,7 @@ def positions(columns: tuple[str | int, ...], names: Sequence[str] | None) -> tu
 
 def chosen(columns: Columns, X: Array) -> Array:
     """Return the columns of ``X (n, d)`` that a kernel looks at: ``X`` itself, if those are all."""
-    return X if columns is None else np.take(X, _checked(columns, X.shape[1]), axis=1)
+    return X if columns is None else np.take(X, positions_among(columns, X.shape[1]), axis=1)
 
 
 def chosen_pair(columns: Columns, A: Array, B: Array) -> tuple[Array, Array]:
@@ -157,11 +157,11 @@ def put_back(columns: Columns, gradient: Array, X: Array) -> Array:
     if columns is None:
         return gradient
     whole = np.zeros(X.shape)
-    whole[:, _checked(columns, X.shape[1])] = gradient
+    whole[:, positions_among(columns, X.shape[1])] = gradient
     return whole
 
 
-def _checked(columns: Columns, width: int) -> list[int]:
+def positions_among(columns: Columns, width: int) -> list[int]:
     """Return positions that inputs of so many columns have."""
     found = positions(as_columns(columns) or (), None)
     if max(found) >= width:

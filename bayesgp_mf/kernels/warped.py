@@ -11,7 +11,7 @@ import numpy as np
 from scipy.optimize import minimize_scalar
 
 from bayesgp_mf.kernels.base import Kernel
-from bayesgp_mf.kernels.combinations import OfOne, check_of_one, depth_around
+from bayesgp_mf.kernels.combinations import Entrywise, OfOne, check_of_one, depth_around
 from bayesgp_mf.kernels.values import Columns, Span, as_columns, chosen, positions
 from bayesgp_mf.types import Array
 
@@ -21,7 +21,7 @@ FARTHEST = 300.0
 """Logarithm beyond which a transformed number stays there: numbers end at 10^308, and their differences before."""
 
 
-class Warped(OfOne):
+class Warped(OfOne, Entrywise):
     r"""A kernel of inputs of which some columns went through the transformation of Yeo and Johnson [1]_.
 
     With :math:`z = (x - \mathrm{centre}) / \mathrm{scale}` and a power p, a column becomes

@@ -22,7 +22,7 @@ from bayesgp_mf.inference.solution import ClassLeaveOneOut, LeaveOneOut, Solutio
 from bayesgp_mf.inference.solver import Solver
 from bayesgp_mf.inputs.groups import as_new_inputs
 from bayesgp_mf.inputs.tables import as_values_of_cases
-from bayesgp_mf.kernels import Kernel, leaves
+from bayesgp_mf.kernels import Kernel
 from bayesgp_mf.likelihoods import Likelihood
 from bayesgp_mf.likelihoods.below import quantiles
 from bayesgp_mf.methods import get_method
@@ -529,7 +529,8 @@ class Ensemble(Process):
     def reader(self) -> Kernel:
         """A kernel that reads what those of all models do: texts that one reads, another need not."""
         firsts = np.unique(self.member, return_index=True)[1]
-        found: Kernel = reduce(add, [leaf for k in firsts for leaf in leaves(self.parts[k].kernel)])
+        kernels = [self.parts[k].kernel for k in firsts]
+        found: Kernel = reduce(add, [part for each in kernels for part in (each.parts if each.per_class else [each])])
         return found
 
     def _without_cases(self, log_densities: Sequence[Array]) -> tuple[Array, Array]:

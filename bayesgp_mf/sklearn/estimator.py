@@ -26,7 +26,7 @@ from bayesgp_mf.inference.problem import check_likelihood
 from bayesgp_mf.inference.solution import Control
 from bayesgp_mf.inference.solver import Solver
 from bayesgp_mf.inputs.frames import as_pandas
-from bayesgp_mf.inputs.groups import as_inputs_of, holds_more_than_numbers, levels_of
+from bayesgp_mf.inputs.groups import as_inputs_of, holds_more_than_numbers
 from bayesgp_mf.inputs.options import FORMER, as_kernel, naming_absent
 from bayesgp_mf.inputs.tables import as_inputs, as_weights, check_all_same_cases, feature_names
 from bayesgp_mf.kernels import Kernel
@@ -263,7 +263,7 @@ class GPEstimator(BaseEstimator, abc.ABC):  # type: ignore[misc]  # scikit-learn
             stream = Stream(kernel, likelihood, self.budget, hyper=hyper, **options)
         else:
             one = known.posterior.parts[0]
-            if levels := levels_of(one.kernel):
+            if levels := one.kernel.levels_of_columns():
                 raise ValueError(
                     f"partial_fit takes numbers, and at the fit text such as {next(iter(levels.values()))[0]!r} told "
                     "groups, of which a later one has no code. Fit to numbers for groups from the first, or fit again "

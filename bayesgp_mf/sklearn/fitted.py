@@ -14,7 +14,7 @@ from bayesgp_mf.container.layout import Layout, common_attrs
 from bayesgp_mf.container.loo import loo
 from bayesgp_mf.container.write import drawn_groups
 from bayesgp_mf.errors import UndefinedQuantityError
-from bayesgp_mf.inputs.groups import levels_of, with_unread
+from bayesgp_mf.inputs.groups import with_unread
 from bayesgp_mf.inputs.tables import as_inputs
 from bayesgp_mf.kernels import Kernel
 from bayesgp_mf.likelihoods import Likelihood
@@ -98,7 +98,7 @@ class Whole:
     def new_inputs(self, X: Any) -> Array:
         """Return new inputs with the codes of the groups of this fit, if it has some; scikit-learn compares names."""
         kernel = self.posterior.parts[0].kernel
-        return self.posterior.new_inputs(X) if levels_of(kernel) else as_inputs("X", with_unread(X, kernel))
+        return self.posterior.new_inputs(X) if kernel.levels_of_columns() else as_inputs("X", with_unread(X, kernel))
 
     def loo(self) -> groups.LooEstimate:
         """Return the leave-one-out estimate from the cavities."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from bayesgp_mf.kernels import (
     Bias,
     Categorical,
+    Difference,
     Gaussian,
     Kernel,
     Linear,
@@ -15,6 +16,7 @@ from bayesgp_mf.kernels import (
     Periodic,
     Polynomial,
     RationalQuadratic,
+    Slope,
     Warped,
     White,
 )
@@ -56,7 +58,13 @@ CASES: dict[str, Kernel] = {
     "warped": Warped(Gaussian(ARD, 0.5) + Bias(0.2), [2, 0], [0.3, 1.6], [0.1, -0.2], [0.5, 2.0]),
     "warped to logarithms": Warped(Matern52(1.5), 1, 0.0),
     "warped to logarithms of the other side": Warped(Linear(0.4), [0, 1, 2], [2.0, 1.0, -1.0]),
+    "difference": Difference(Gaussian(0.8, 2.0), 0, 1),
+    "difference of several": Difference(Matern32(1.3, columns=[0, 2]) * Linear(0.5) + Bias(0.3), [0], [1]),
+    "slope": Slope(Gaussian(ARD, 0.5), 1),
+    "slope of a sum": Slope(Gaussian(1.2) * Linear(0.4) + Matern52([1.1], columns=2) + Bias(0.5), 2),
+    "slope of a rational quadratic": Slope(RationalQuadratic(ARD, 1.5, 0.6) + Categorical(0.4, columns=0), 2),
+    "slope of matern32": Slope(Matern32(1.3), 0),
     "group by function": Categorical(columns=0) * Gaussian([0.8], columns=2) + Categorical(0.5, columns=[0, 1]),
 }
-SMOOTH = {name: kernel for name, kernel in CASES.items() if "Categorical" not in repr(kernel)}
+SMOOTH = {name: kernel for name, kernel in CASES.items() if "Categorical" not in repr(kernel) and kernel.has_inputs_vjp}
 """Those that know their derivative in the inputs."""

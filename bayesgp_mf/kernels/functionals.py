@@ -1,0 +1,504 @@
+"""Kernels of cases that see a linear functional of the function: a difference of two values, or a slope (THEORY 15).
+
+A functional and the function are jointly Gaussian, so that only covariances change: cov(l f, l' f) = l l' k.
+"""
+
+from __future__ import annotations
+
+import abc
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bayesgp_mf.kernels.base import Kernel
+from bayesgp_mf.kernels.combinations import OfOne, check_of_one, depth_around
+from bayesgp_mf.kernels.values import Columns, Span, as_columns, positions, positions_among, positive
+from bayesgp_mf.matrices.factors import blocks
+from bayesgp_mf.types import Array
+
+
+class Term(NamedTuple):
+    """What one term of a functional is for some cases: a factor times a value, or a slope, of the function.
+
+    Attributes
+    ----------
+    inputs : (n, d) array
+        Where the function is read for each of them.
+    factor : float
+    slope : int or None
+        The column of inputs in which it is the slope; the value of the function where this is None.
+    sources : (d,) array
+        For each column of these inputs the column of the case that stands there; -1 where zeros do.
+    cases : slice or (n,) index array
+        The cases that have this term.
+    """
+
+    inputs: Array
+    factor: float
+    slope: int | None
+    sources: NDArray[np.intp]
+    cases: slice | NDArray[np.intp] = slice(None)
+
+
+class Functional(OfOne):
+    """A kernel of cases that each see a sum of values and slopes of one function, whose kernel is below."""
+
+    @abc.abstractmethod
+    def terms(self, X: Array) -> list[Term]:
+        """Return the terms of which the functionals of cases ``(n, d)`` are sums."""
+
+    def gram(self, X: Array) -> Array:
+        """Return the covariances ``(n, n)``; exactly symmetric."""
+        gram = np.zeros((X.shape[0], X.shape[0]))
+        terms = self.terms(X)
+        for s, one in enumerate(terms):
+            same = self.kernel.gram(one.inputs) if one.slope is None else _symmetric(self._between(one, one))
+            gram[_block(one, one.cases)] += one.factor**2 * same
+            for other in terms[:s]:
+                between = one.factor * other.factor * self._between(one, other)
+                if one.cases is other.cases:  # the sum first, or rounding would leave the two halves unequal
+                    gram[_block(one, one.cases)] += 2.0 * _symmetric(between)
+                else:
+                    gram[_block(one, other.cases)] += between
+                    gram[_block(other, one.cases)] += between.T
+        return gram
+
+    def cross(self, A: Array, B: Array) -> Array:
+        """Return the covariances ``(a, b)``."""
+        cross = np.zeros((A.shape[0], B.shape[0]))
+        for one, other in self._pairs(A, B):
+            cross[_block(one, other.cases)] += one.factor * other.factor * self._between(one, other)
+        return cross
+
+    def diag(self, X: Array) -> Array:
+        """Return the variances ``(n,)``, a few cases at a time."""
+        return np.concatenate([np.diag(self.gram(X[rows])) for rows in blocks(X.shape[0], 32)] or [np.empty(0)])
+
+    def gram_vjp(self, X: Array, gram_bar: Array) -> dict[str, Array]:
+        """Return the pull-back of ``gram_bar``."""
+        found = []
+        terms = self.terms(X)
+        for s, one in enumerate(terms):
+            bar = one.factor**2 * gram_bar[_block(one, one.cases)]
+            found.append(self.kernel.gram_vjp(one.inputs, bar) if one.slope is None else self._pulled(one, one, bar))
+            for other in terms[:s]:
+                bar = 2.0 * one.factor * other.factor * gram_bar[_block(one, other.cases)]
+                found.append(self._pulled(one, other, bar))
+        return self._summed(found)
+
+    def cross_vjp(self, A: Array, B: Array, cross_bar: Array) -> dict[str, Array]:
+        """Return the pull-back of ``cross_bar``."""
+        return self._summed(
+            self._pulled(one, other, one.factor * other.factor * cross_bar[_block(one, other.cases)])
+            for one, other in self._pairs(A, B)
+        )
+
+    def inputs_vjp(self, A: Array, B: Array, cross_bar: Array) -> Array:
+        """Return the pull-back of ``cross_bar`` to ``B (b, d)``; not for slopes, whose inducing inputs stay."""
+        if not self.has_inputs_vjp:
+            return super().inputs_vjp(A, B, cross_bar)
+        gradient = np.zeros(B.shape)
+        for one, other in self._pairs(A, B):
+            bar = one.factor * other.factor * cross_bar[_block(one, other.cases)]
+            of_inputs = self.kernel.inputs_vjp(one.inputs, other.inputs, bar)
+            there = np.flatnonzero(other.sources >= 0)
+            gradient[_block(other, other.sources[there])] += of_inputs[:, there]
+        return gradient
+
+    def spans(self, X: Array) -> dict[str, Span]:
+        """Return those of the kernel below, of all inputs at which cases see the function."""
+        return self.kernel.spans(np.vstack([term.inputs for term in self.terms(X)]))
+
+    def groupings(self, width: int) -> list[tuple[int, ...]]:
+        """Return none: what groups say of a case that sees several, no column tells."""
+        return []
+
+    @property
+    def has_inputs_vjp(self) -> bool:
+        """Whether no case sees a slope, whose derivative would be a third one of the kernel."""
+        return True
+
+    def _pairs(self, A: Array, B: Array) -> Iterator[tuple[Term, Term]]:
+        first = self.terms(A)
+        second = first if B is A else self.terms(B)
+        return ((one, other) for one in first for other in second)
+
+    def _between(self, one: Term, other: Term) -> Array:
+        return self.kernel.slopes(one.inputs, other.inputs, one.slope, other.slope)
+
+    def _pulled(self, one: Term, other: Term, bar: Array) -> dict[str, Array]:
+        return self.kernel.slopes_vjp(one.inputs, other.inputs, one.slope, other.slope, bar)
+
+    def _summed(self, gradients: Iterable[dict[str, Array]]) -> dict[str, Array]:
+        total = {name: np.zeros(value.shape) for name, value in self.params.items()}
+        for each in gradients:
+            total = {name: np.asarray(value + each[name]) for name, value in total.items()}
+        return total
+
+
+class Difference(Functional):
+    r"""A kernel of cases that compare two things: each sees :math:`f(a) - f(b)`, as a duel of a and b does.
+
+    A case has the inputs of both. The kernel below is of the inputs of the first; for the second, those of the second
+    stand in their places. Inputs that are neither are common to both. If the probability that a wins is
+    :math:`\Phi(f(a) - f(b))`, f is the strength, or the utility; it is known up to a constant.
+
+    Parameters
+    ----------
+    kernel : Kernel
+        Of the columns of ``first``, and of those that both have in common. What it is of ``second`` is zero.
+    first, second : str, int or sequence of them
+        The columns of a and those of b, by name in a data frame or by position, in the same order. Texts in two such
+        columns have one code.
+
+    Raises
+    ------
+    ValueError
+        If there are not as many columns of both, or one column is in both.
+    TypeError
+        If ``kernel`` is no kernel, or one for each class.
+
+    Examples
+    --------
+    Three players, who met once each, and a fourth of whom nothing is known:
+
+    >>> import pandas as pd
+    >>> import bayesgp_mf as bgp
+    >>> from bayesgp_mf.kernels import Categorical, Difference
+    >>> duels = pd.DataFrame({"white": ["Ann", "Cy", "Ann"], "black": ["Bob", "Bob", "Cy"]})
+    >>> strength = Difference(Categorical(1.0, columns="white"), "white", "black")
+    >>> white_won = [True, False, True]
+    >>> idata = bgp.fit(duels, white_won, strength, bgp.Probit(), random_seed=1, progress=False)
+    >>> new = pd.DataFrame({"white": ["Cy", "Ann"], "black": ["Ann", "Dee"]})
+    >>> bgp.predict(idata, new, draws=False)["predictions"]["p"].values.round(2)
+    array([0.14, 0.68])
+    """
+
+    def __init__(self, kernel: Kernel, first: Columns, second: Columns) -> None:
+        check_of_one("Difference", kernel)
+        self.kernel = kernel
+        self.first, self.second = _columns("first", first), _columns("second", second)
+        if len(self.first) != len(self.second) or set(self.first) & set(self.second):
+            raise ValueError(
+                "first and second must be as many columns, none of them in both, got "
+                f"{list(self.first)} and {list(self.second)}."
+            )
+        self.depth: int = depth_around([kernel])
+
+    def terms(self, X: Array) -> list[Term]:
+        """Return f at the inputs of the first, and less f at those of the second."""
+        first, second = (positions_among(columns, X.shape[1]) for columns in (self.first, self.second))
+        found = []
+        for factor, side in ((1.0, first), (-1.0, second)):
+            sources = np.arange(X.shape[1])
+            sources[second], sources[first] = -1, side
+            found.append(Term(np.where(sources >= 0, X[:, sources], 0.0), factor, None, sources))
+        return found
+
+    def readers(self, how: str, width: int) -> dict[int, Kernel]:
+        """Return what reads each column; one of the second is read by what reads that of the first."""
+        found = super().readers(how, width)
+        pairs = zip(positions(self.second, None), positions(self.first, None), strict=True)
+        swapped = {there: found.get(here) for there, here in pairs if there < width}
+        return {j: reader for j, reader in {**found, **swapped}.items() if reader is not None}
+
+    def levels_of_columns(self) -> dict[int, tuple[str, ...]]:
+        """Return the texts of columns by position: those of the second are those of the first."""
+        found = super().levels_of_columns()
+        pairs = zip(positions(self.second, None), positions(self.first, None), strict=True)
+        return {**found, **{there: found[here] for there, here in pairs if here in found}}
+
+    def alike(self) -> list[tuple[int, ...]]:
+        """Return the columns whose texts are of one kind."""
+        return [*super().alike(), *zip(positions(self.first, None), positions(self.second, None), strict=True)]
+
+    def scaled(self, factor: float) -> Kernel:
+        """Return the kernel with all covariances multiplied by a number > 0."""
+        return self._made_with({"kernel": self.kernel.scaled(factor)})
+
+    def with_column_names(self, names: Sequence[str] | None) -> Self:
+        """Return the kernel with the columns that it names by their positions among ``names``."""
+        both = {"first": positions(self.first, names), "second": positions(self.second, names)}
+        return self._made_with({"kernel": self.kernel.with_column_names(names), **both})
+
+    def _made_of(self) -> dict[str, Any]:
+        return {"kernel": self.kernel, "first": self.first, "second": self.second}
+
+    def __repr__(self) -> str:
+        return f"Difference({self.kernel!r}, {list(self.first)}, {list(self.second)})"
+
+
+class Slope(Functional):
+    r"""A kernel of cases that see the slope :math:`\partial f / \partial x_j` in one of their inputs.
+
+    Parameters
+    ----------
+    kernel : Kernel
+        Of f: one whose functions have a slope. So have `Gaussian`, `Matern32`, `Matern52`, `RationalQuadratic`,
+        `Linear`, `Bias`, and their sums and products, with `Categorical` too.
+    column : str or int
+        The input j, by name in a data frame or by position.
+
+    Raises
+    ------
+    ValueError
+        If ``column`` is not one column, or functions of the kernel have no slopes that are known here.
+    TypeError
+        If ``kernel`` is no kernel, or one for each class.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bayesgp_mf.kernels import Gaussian, Slope
+    >>> Slope(Gaussian(2.0), column=0).gram(np.array([[0.0], [2.0]])).round(4)
+    array([[0.25, 0.  ],
+           [0.  , 0.25]])
+    """
+
+    def __init__(self, kernel: Kernel, column: str | int) -> None:
+        check_of_one("Slope", kernel)
+        (found, *more) = _columns("column", column)
+        if more:
+            raise ValueError(f"column must be one column, by name or position, got {column!r}.")
+        if not kernel.has_slopes:
+            raise ValueError(
+                f"no slope is known of functions with the kernel {kernel!r}. Use Gaussian, Matern32, Matern52, "
+                "RationalQuadratic, Linear, and their sums and products with each other, Bias and Categorical."
+            )
+        self.kernel, self.column = kernel, found
+        self.depth: int = depth_around([kernel])
+
+    def terms(self, X: Array) -> list[Term]:
+        """Return the slope of f at the inputs."""
+        (column,) = positions_among((self.column,), X.shape[1])
+        if column not in self.readers("numbers", X.shape[1]) or column in self.readers("groups", X.shape[1]):
+            raise ValueError(
+                f"a slope needs a column that its kernel takes as numbers, and {self.kernel!r} does not take column "
+                f"{column} so. Name another one."
+            )
+        return [Term(X, 1.0, column, np.arange(X.shape[1]))]
+
+    def scaled(self, factor: float) -> Kernel:
+        """Return the kernel with all covariances multiplied by a number > 0."""
+        return self._made_with({"kernel": self.kernel.scaled(factor)})
+
+    @property
+    def has_inputs_vjp(self) -> bool:
+        """Not of slopes."""
+        return False
+
+    def with_column_names(self, names: Sequence[str] | None) -> Self:
+        """Return the kernel with the columns that it names by their positions among ``names``."""
+        (column,) = positions((self.column,), names)
+        return self._made_with({"kernel": self.kernel.with_column_names(names), "column": column})
+
+    def _made_of(self) -> dict[str, Any]:
+        return {"kernel": self.kernel, "column": self.column}
+
+    def __repr__(self) -> str:
+        return f"Slope({self.kernel!r}, {self.column!r})"
+
+
+class Kinds(Functional):
+    r"""A kernel of cases of several kinds, which see different functionals of one function.
+
+    A column of inputs says of which kind a case is: labels and slopes, for example, or duels and ratings.
+
+    Parameters
+    ----------
+    *kernels : Kernel
+        One for each kind: a kernel k for cases that see values, `Difference` or `Slope` of the same k for others.
+    column : str or int
+        Which says the kind of a case, by name in a data frame or by position; it holds text or numbers.
+    kinds : sequence of str or float, optional
+        What stands there for each kernel; 0, 1, ... by default.
+    noise : sequence of float, optional
+        The noise variance of each kind where it is 1 for the likelihood: the likelihood sees the functional over
+        the root of it. With ``Probit(1.0)`` they are noise variances; a slope of small noise is nearly an
+        inequality.
+
+    Raises
+    ------
+    ValueError
+        If the kernels are of different functions; if there are not as many kinds, or noise variances, as kernels.
+    TypeError
+        If one is no kernel, or one for each class.
+
+    Examples
+    --------
+    Labels, and the knowledge that the function rises at two places:
+
+    >>> import pandas as pd
+    >>> import bayesgp_mf as bgp
+    >>> from bayesgp_mf.kernels import Gaussian, Kinds, Slope
+    >>> k = Gaussian(1.0, 4.0, columns="dose")
+    >>> kernel = Kinds(k, Slope(k, "dose"), column="kind", kinds=["label", "rise"], noise=[1.0, 1e-4])
+    >>> cases = pd.DataFrame({"dose": [0.0, 1.0, 2.0, 0.5, 1.5], "kind": ["label"] * 3 + ["rise"] * 2})
+    >>> idata = bgp.fit(cases, [0, 1, 0, 1, 1], kernel, bgp.Probit(), random_seed=1, progress=False)
+    >>> p = bgp.predict(idata, cases[:3], draws=False)["predictions"]["p"].values
+    >>> bool((p[1:] > p[:-1]).all())
+    True
+    """
+
+    def __init__(
+        self,
+        *kernels: Kernel,
+        column: str | int,
+        kinds: Sequence[str | float] | None = None,
+        noise: Sequence[float] | None = None,
+        levels: Sequence[str] | None = None,
+    ) -> None:
+        for kernel in kernels:
+            check_of_one("Kinds", kernel)
+        if not kernels or any(isinstance(kernel, Kinds) for kernel in kernels):
+            raise ValueError(
+                "Kinds needs a kernel for each kind of cases, such as Kinds(k, Slope(k, 0), column=1), and is none of "
+                f"these itself; got {kernels!r:.80}."
+            )
+        (found, *more) = _columns("column", column)
+        if more:
+            raise ValueError(f"column must be one column, by name or position, got {column!r}.")
+        self.kernels, self.column = kernels, found
+        self.kernel = _below(kernels[0])
+        for kernel in kernels[1:]:
+            if _below(kernel) != self.kernel:
+                raise ValueError(
+                    f"all kinds must be of one function, and {kernel!r} is of another than {kernels[0]!r}. Make one "
+                    "kernel k, and pass k, Slope(k, ...), Difference(k, ...)."
+                )
+        self.kinds = tuple(range(len(kernels)) if kinds is None else kinds)
+        self.noise = (1.0,) * len(kernels) if noise is None else tuple(positive("noise", noise, vector=True).tolist())
+        for name, values in (("kinds", self.kinds), ("noise", self.noise)):
+            if len(values) != len(kernels):
+                raise ValueError(f"{name} must have one entry for each of {len(kernels)} kernels, got {list(values)}.")
+        texts = [kind for kind in self.kinds if isinstance(kind, str)]
+        if len(texts) not in (0, len(kernels)) or len(set(self.kinds)) < len(kernels):
+            raise ValueError(f"kinds must be different texts, or different numbers, got {list(self.kinds)}.")
+        # texts of the column that are no kind are refused where a case has one
+        self.levels = None if levels is None else (*levels, *(text for text in texts if text not in levels))
+        self.depth: int = depth_around(kernels)
+
+    def terms(self, X: Array) -> list[Term]:
+        """Return the terms of the functionals of all kinds, with the cases that are of each kind."""
+        (column,) = positions_among((self.column,), X.shape[1])
+        names = X[:, column].tolist() if self.levels is None else [self._text(code) for code in X[:, column]]
+        strange = next((row for row, name in enumerate(names) if name not in self.kinds), None)
+        if strange is not None:
+            raise ValueError(
+                f"column {column} of inputs must say the kind of each case, one of {list(self.kinds)}, but row "
+                f"{strange} has {names[strange]!r}. Correct it, or give Kinds a kernel for that kind."
+            )
+        found = []
+        for kernel, kind, noise in zip(self.kernels, self.kinds, self.noise, strict=True):
+            cases = np.flatnonzero([name == kind for name in names])
+            seen = X[cases]
+            seen[:, column] = 0.0  # the kernel of the function does not see it
+            of_kind = kernel.terms(seen) if isinstance(kernel, Functional) else [_value(seen)]
+            for term in of_kind:
+                sources = np.where(np.arange(X.shape[1]) == column, -1, term.sources)
+                found.append(Term(term.inputs, term.factor / math.sqrt(noise), term.slope, sources, cases))
+        return found
+
+    def _text(self, code: float) -> str | float:
+        """Return the text that has a code, or what was given where no text has it."""
+        levels = self.levels or ()
+        return levels[int(code)] if code in range(len(levels)) else code
+
+    def readers(self, how: str, width: int) -> dict[int, Kernel]:
+        """Return what reads each column: that of the kinds is of groups, whatever the kernel below reads."""
+        found = {j: reader for kernel in self.kernels for j, reader in kernel.readers(how, width).items()}
+        for j in positions((self.column,), None):
+            found.pop(j, None)
+            found |= {j: self} if how == "groups" and j < width else {}
+        return found
+
+    def levels_of_columns(self) -> dict[int, tuple[str, ...]]:
+        """Return the texts of columns by position, with those of the kinds."""
+        found = {j: texts for kernel in self.kernels for j, texts in kernel.levels_of_columns().items()}
+        (column,) = positions((self.column,), None)
+        return found if self.levels is None else {**found, column: self.levels}
+
+    @property
+    def has_inputs_vjp(self) -> bool:
+        """Whether the kernels of all kinds have it."""
+        return all(kernel.has_inputs_vjp for kernel in self.kernels)
+
+    def groupings(self, width: int) -> list[tuple[int, ...]]:
+        """Return the column of the kinds, so that each has an inducing case."""
+        return [positions((self.column,), None)]
+
+    def alike(self) -> list[tuple[int, ...]]:
+        """Return the columns in which one text means one group, of all kinds."""
+        return [columns for kernel in self.kernels for columns in kernel.alike()]
+
+    def with_column_names(self, names: Sequence[str] | None) -> Self:
+        """Return the kernel with the columns that it names by their positions among ``names``."""
+        (column,) = positions((self.column,), names)
+        return self._of([kernel.with_column_names(names) for kernel in self.kernels], {"column": column})
+
+    def with_levels(self, levels: Mapping[int, Sequence[str]]) -> Self:
+        """Return the kernel with the texts by which columns of inputs tell groups, and kinds."""
+        (column,) = positions((self.column,), None)
+        return self._of([kernel.with_levels(levels) for kernel in self.kernels], {"levels": levels.get(column)})
+
+    def scaled(self, factor: float) -> Kernel:
+        """Return the kernel with all covariances multiplied by a number > 0."""
+        return self._made_with({"kernel": self.kernel.scaled(factor)})
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the name, the descriptions of the kernels of all kinds, and what else it is made of."""
+        return {**super().to_dict(), "terms": [kernel.to_dict() for kernel in self.kernels]}
+
+    def _of(self, kernels: Sequence[Kernel], changed: dict[str, Any]) -> Self:
+        others = {name: value for name, value in self._made_of().items() if name != "kernel"}
+        return type(self)(*kernels, **{**others, **changed})
+
+    def _made_with(self, changed: dict[str, Any]) -> Self:
+        others = dict(changed)
+        kernel = others.pop("kernel", self.kernel)
+        return self._of([_around(kernel, each) for each in self.kernels], others)
+
+    def _made_of(self) -> dict[str, Any]:
+        others = {"column": self.column, "kinds": self.kinds, "noise": self.noise, "levels": self.levels}
+        return {"kernel": self.kernel, **others}
+
+    def __repr__(self) -> str:
+        others = {"column": self.column, "kinds": list(self.kinds), "noise": list(self.noise)}
+        kernels = [repr(kernel) for kernel in self.kernels]
+        return f"Kinds({', '.join([*kernels, *(f'{name}={value!r}' for name, value in others.items())])})"
+
+
+def _value(X: Array) -> Term:
+    """Return the value of the function at the inputs."""
+    return Term(X, 1.0, None, np.arange(X.shape[1]))
+
+
+def _around(kernel: Kernel, other: Kernel) -> Kernel:
+    """Return a kernel as another one is around that of its function."""
+    return other._made_with({"kernel": kernel}) if isinstance(other, Functional) else kernel  # noqa: SLF001
+
+
+def _below(kernel: Kernel) -> Kernel:
+    """Return the kernel of the function of which cases see a functional."""
+    return kernel.kernel if isinstance(kernel, Functional) else kernel
+
+
+def _columns(name: str, given: Columns) -> tuple[str | int, ...]:
+    found = as_columns(given)
+    if found is None:
+        raise ValueError(f"{name} must name columns of inputs, such as {name}='age' or {name}=0, got None.")
+    return found
+
+
+def _symmetric(square: Array) -> Array:
+    return 0.5 * (square + square.T)
+
+
+def _block(one: Term, columns: slice | NDArray[np.intp]) -> Any:
+    """Return the index of what some cases have in some columns."""
+    if isinstance(one.cases, slice):
+        return one.cases, columns
+    return np.ix_(one.cases, np.asarray(columns))
