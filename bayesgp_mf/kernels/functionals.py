@@ -394,6 +394,8 @@ class Kinds(Functional):
         found = []
         for kernel, kind, noise in zip(self.kernels, self.kinds, self.noise, strict=True):
             cases = np.flatnonzero([name == kind for name in names])
+            if not cases.size:
+                continue
             seen = X[cases]
             seen[:, column] = 0.0  # the kernel of the function does not see it
             of_kind = kernel.terms(seen) if isinstance(kernel, Functional) else [_value(seen)]
