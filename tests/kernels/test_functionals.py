@@ -1,0 +1,233 @@
+"""Cases that see differences and slopes: equal to fits on A K A', and to what differences of the function say."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import bayesgp_mf as bgp
+from bayesgp_mf.kernels import (
+    Bias,
+    Categorical,
+    Difference,
+    Gaussian,
+    Kernel,
+    Kinds,
+    Linear,
+    Matern12,
+    Matern32,
+    Matern52,
+    Power,
+    RationalQuadratic,
+    Slope,
+    Warped,
+    White,
+    from_dict,
+)
+from tests.kernels.differences import check_gradient
+
+RNG = np.random.default_rng(0)
+ITEMS = RNG.standard_normal((8, 2))
+PAIRS = np.array([(a, b) for a in range(8) for b in range(8) if (a + 2 * b) % 3 == 0 and a != b])
+A = np.zeros((len(PAIRS), 8))
+A[np.arange(len(PAIRS)), PAIRS[:, 0]], A[np.arange(len(PAIRS)), PAIRS[:, 1]] = 1.0, -1.0
+K = Gaussian([0.8, 1.4], 2.0)
+SIDES = np.hstack([ITEMS[PAIRS[:, 0]], ITEMS[PAIRS[:, 1]]])
+DUELS = Difference(Gaussian([0.8, 1.4], 2.0, columns=[0, 1]), [0, 1], [2, 3])
+WORTH = np.sin(2.0 * ITEMS[:, 0]) + ITEMS[:, 1] ** 2
+WON = WORTH[PAIRS[:, 0]] > WORTH[PAIRS[:, 1]] + 0.7 * RNG.standard_normal(len(PAIRS))
+LINE = np.linspace(-1.5, 1.5, 7)
+QUIET = {"random_seed": 1, "progress": False}
+SMOOTH: dict[str, Kernel] = {
+    "gaussian": Gaussian([0.7, 1.3], 2.0),
+    "matern32": Matern32(1.2, 0.7),
+    "matern52": Matern52([0.7, 1.3]),
+    "rational quadratic": RationalQuadratic([0.7, 1.3], 1.5, 0.6),
+    "linear": Linear([0.4, 0.8]),
+    "one column": Gaussian([0.9], columns=1),
+    "sum": Gaussian(1.0) + Linear(0.3) + Bias(2.0),
+    "product": Gaussian(1.0) * Linear(0.3) * Matern52(2.0),
+    "groups": Categorical(0.7, columns=0) * Gaussian([0.8], columns=1),
+}
+
+
+def test_a_fit_to_duels_is_that_of_the_matrix_of_differences():
+    gram = A @ K.gram(ITEMS) @ A.T
+    np.testing.assert_allclose(DUELS.gram(SIDES), gram, atol=1e-14)
+    fitted = bgp.posterior(bgp.fit(SIDES, WON, DUELS, bgp.Probit(0.1), **QUIET))
+    solved = bgp.solve(gram, np.where(WON, 1.0, -1.0), bgp.Probit(0.1))
+    assert abs(fitted.log_evidence - solved.evidence.value) < 1e-10 * abs(fitted.log_evidence)
+    np.testing.assert_allclose(fitted.parts[0].solution.alpha, solved.alpha, rtol=1e-10, atol=1e-10)
+
+
+def test_both_orders_of_a_duel_say_the_same():
+    swapped = SIDES[:, [2, 3, 0, 1]]
+    idata = bgp.fit(SIDES, WON, DUELS, bgp.Probit(), hyper="evidence", **QUIET)
+    other = bgp.fit(swapped, ~WON, DUELS, bgp.Probit(), hyper="evidence", **QUIET)
+    new = RNG.standard_normal((5, 4))
+    p, q = (bgp.predict(each, new, draws=False)["predictions"]["p"].values for each in (idata, other))
+    np.testing.assert_allclose(p, q, rtol=1e-6)
+    mirrored = bgp.predict(idata, new[:, [2, 3, 0, 1]], draws=False)["predictions"]["p"].values
+    np.testing.assert_allclose(p, 1.0 - mirrored, rtol=1e-12)
+
+
+IN_COLUMN_1 = [(None, 1), (1, None), (1, 1)]
+EACH = [(name, pair) for name in SMOOTH for pair in IN_COLUMN_1]
+EACH += [(name, pair) for name in SMOOTH if name != "groups" for pair in [(0, None), (0, 1), (1, 0), (0, 0)]]
+
+
+@pytest.mark.parametrize(("name", "columns"), EACH)
+def test_slopes_are_limits_of_differences(name, columns):
+    kernel, (first, second) = SMOOTH[name], columns
+    a, b = RNG.standard_normal((4, 2)), RNG.standard_normal((3, 2))
+    step = 1e-4
+
+    def moved(points: np.ndarray, column: int | None) -> list[tuple[float, np.ndarray]]:
+        move = step * np.eye(2)[column or 0]
+        return [(1.0, points)] if column is None else [(0.5 / step, points + move), (-0.5 / step, points - move)]
+
+    numeric = sum(u * v * kernel.cross(x, z) for u, x in moved(a, first) for v, z in moved(b, second))
+    np.testing.assert_allclose(kernel.slopes(a, b, first, second), numeric, atol=1e-6)
+    bar = RNG.standard_normal((4, 3))
+    vjp = kernel.slopes_vjp(a, b, first, second, bar)
+    check_gradient(kernel, vjp, lambda k: float(np.sum(bar * k.slopes(a, b, first, second))))
+
+
+def test_the_slope_of_a_fit_is_that_of_its_mean():
+    k = Matern52(1.0, 3.0, columns="x")
+    kernel = Kinds(k, Slope(k, "x"), column="kind", kinds=["label", "slope"])
+    cases = pd.DataFrame({"x": LINE, "kind": "label"})
+    idata = bgp.fit(cases, 0.2 * np.sin(9.0 * LINE) < LINE, kernel, bgp.Probit(), **QUIET)
+    at, step = np.array([-0.8, 0.1, 0.9]), 1e-4
+
+    def mean(x: np.ndarray, kind: str) -> np.ndarray:
+        new = pd.DataFrame({"x": x, "kind": kind})
+        return bgp.predict(idata, new, draws=False)["predictions"]["latent_mean"].values
+
+    numeric = (mean(at + step, "label") - mean(at - step, "label")) / (2.0 * step)
+    np.testing.assert_allclose(mean(at, "slope"), numeric, rtol=1e-6)
+
+
+def _kinds(noise: list[float] | None = None) -> Kinds:
+    k = Gaussian([0.9, 1.2], 2.0, columns=[0, 1]) + Bias(0.5)
+    return Kinds(k, Slope(k, 0), Difference(k, [0, 1], [2, 3]), column=4, noise=noise)
+
+
+MIXED = np.hstack([RNG.standard_normal((9, 4)), np.array([[0, 1, 2, 2, 0, 1, 0, 1, 2]], dtype=float).T])
+
+
+def test_cases_of_several_kinds_stand_in_one_matrix():
+    kernel, noise = _kinds([1.0, 0.01, 4.0]), np.array([1.0, 0.01, 4.0])
+    gram = kernel.gram(MIXED)
+    np.testing.assert_array_equal(gram, gram.T)
+    assert np.linalg.eigvalsh(gram)[0] > 0.0
+    np.testing.assert_allclose(np.diag(gram), kernel.diag(MIXED), rtol=1e-13)
+    np.testing.assert_allclose(kernel.cross(MIXED[:4], MIXED[4:]), gram[:4, 4:], rtol=1e-12, atol=1e-14)
+    scale = np.sqrt(noise[MIXED[:, 4].astype(int)])
+    np.testing.assert_allclose(_kinds().gram(MIXED), gram * np.outer(scale, scale), rtol=1e-12, atol=1e-14)
+    bar = RNG.standard_normal((9, 9))
+    check_gradient(kernel, kernel.gram_vjp(MIXED, bar + bar.T), lambda k: float(np.sum(k.gram(MIXED) * (bar + bar.T))))
+    check_gradient(
+        kernel,
+        kernel.cross_vjp(MIXED, MIXED[:3], bar[:, :3]),
+        lambda k: float(np.sum(k.cross(MIXED, MIXED[:3]) * bar[:, :3])),
+    )
+
+
+def test_kinds_of_one_kind_is_that_kernel_and_its_noise_that_of_the_likelihood():
+    k = Gaussian(1.0, 2.0, columns=0)
+    X = np.column_stack([LINE, np.zeros(7)])
+    labels = np.sin(4.0 * LINE) > 0
+    plain = bgp.posterior(bgp.fit(X, labels, k, bgp.Probit(0.3), **QUIET))
+    kind = bgp.posterior(bgp.fit(X, labels, Kinds(k, column=1, noise=[0.3]), bgp.Probit(1.0), **QUIET))
+    assert abs(plain.log_evidence - kind.log_evidence) < 1e-10
+
+
+def test_kinds_keeps_its_form_however_it_is_made():
+    kernel = _kinds([1.0, 0.01, 4.0])
+    assert from_dict(kernel.to_dict()) == kernel
+    assert kernel != _kinds()
+    changed = kernel.set_params(kernel__gaussian__variance=5.0)
+    assert changed == kernel.replace(gaussian_variance=5.0)
+    assert float(changed.params["gaussian_variance"]) == 5.0
+    assert changed.kernels[1].kernel == changed.kernels[2].kernel == changed.kernels[0]
+    np.testing.assert_allclose((3.0 * kernel).gram(MIXED), 3.0 * kernel.gram(MIXED), rtol=1e-14)
+    assert eval(repr(kernel), {**vars(bgp.kernels)}) == kernel
+
+
+def test_names_on_both_sides_are_one_group_also_those_not_seen():
+    frame = pd.DataFrame({"a": ["Cy", "Ann", "Dee"], "b": ["Ann", "Bob", "Ann"]})
+    kernel = Difference(Categorical(1.0, columns="a"), "a", "b")
+    idata = bgp.fit(frame, [False, True, False], kernel, bgp.Probit(), **QUIET)
+    codes = np.array([[2.0, 0.0], [0.0, 1.0], [3.0, 0.0]])
+    same = bgp.fit(codes, [False, True, False], Difference(Categorical(1.0, columns=0), 0, 1), bgp.Probit(), **QUIET)
+    assert bgp.posterior(idata).log_evidence == bgp.posterior(same).log_evidence
+    new = pd.DataFrame({"a": ["Eve", "Eve", "Bob"], "b": ["Eve", "Flo", "Bob"]})
+    predicted = bgp.predict(idata, new, draws=False)["predictions"]
+    np.testing.assert_allclose(predicted["latent_sd"].values, [0.0, np.sqrt(2.0), 0.0], atol=1e-12)
+    with pytest.raises(ValueError, match=r"text in all of the columns \['a', 'b'\] or in none"):
+        bgp.fit(frame.assign(b=[0, 1, 0]), [0, 1, 0], kernel, bgp.Probit(), **QUIET)
+
+
+def test_duels_of_few_players_have_a_matrix_of_low_rank():
+    players = RNG.integers(0, 12, (1500, 2)).astype(float)
+    players = players[players[:, 0] != players[:, 1]]
+    kernel = Difference(Categorical(1.5, columns=0), 0, 1)
+    won = RNG.random(len(players)) < 1.0 / (1.0 + np.exp(players[:, 1] - players[:, 0]))
+    fast = bgp.posterior(bgp.fit(players, won, kernel, bgp.Probit(), **QUIET))
+    dense = bgp.posterior(bgp.fit(players, won, kernel, bgp.Probit(), control=bgp.Control(gram="dense"), **QUIET))
+    assert fast.parts[0].problem.matrix.root.shape[1] <= 11
+    assert abs(fast.log_evidence - dense.log_evidence) < 1e-8 * abs(dense.log_evidence)
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: Difference(Gaussian(), [0, 1], [2]), "as many columns, none of them in both"),
+        (lambda: Difference(Gaussian(), 0, 0), "as many columns, none of them in both"),
+        (lambda: Difference(Gaussian(), None, 0), "first must name columns of inputs"),
+        (lambda: Difference(Gaussian(), 0, 5).gram(SIDES), "is of column 5, but X has 4 columns"),
+        (lambda: Slope(Matern12(), 0), r"no slope is known of functions with the kernel Matern12"),
+        (lambda: Slope(Gaussian() + White(0.1), 0), "no slope is known"),
+        (lambda: Slope(Power(Gaussian(), 2), 0), "no slope is known"),
+        (lambda: Slope(Warped(Gaussian(), 0, 0.5), 0), "no slope is known"),
+        (lambda: Slope(Gaussian(), [0, 1]), "column must be one column"),
+        (lambda: Slope(Gaussian(1.0, columns=1), 0).gram(SIDES), "does not take column 0 so"),
+        (lambda: Slope(Categorical(columns=0) + Gaussian(1.0), 0).gram(SIDES), "does not take column 0 so"),
+        (lambda: Kinds(column=0), "a kernel for each kind of cases"),
+        (lambda: Kinds(Kinds(Gaussian(), column=0), column=0), "none of these itself"),
+        (lambda: Kinds(Gaussian(), Slope(Gaussian(2.0), 0), column=1), "all kinds must be of one function"),
+        (lambda: Kinds(Gaussian(), column=1, kinds=["a", "b"]), "kinds must have one entry for each of 1 kernels"),
+        (lambda: Kinds(Gaussian(), Slope(Gaussian(), 0), column=1, kinds=["a", 1]), "different texts, or different"),
+        (lambda: Kinds(Gaussian(), Slope(Gaussian(), 0), column=1, noise=[1.0, 0.0]), "noise must be finite and > 0"),
+        (lambda: _kinds().gram(np.full((2, 5), 3.0)), r"one of \[0, 1, 2\], but row 0 has 3.0"),
+        (lambda: Kinds(Gaussian(), column=1, kinds=["a"]).gram(SIDES), r"one of \['a'\], but row 0 has"),
+    ],
+)
+def test_bad_functionals_are_refused(make, message):
+    with pytest.raises(ValueError, match=message):
+        make()
+
+
+def test_what_is_no_kernel_of_one_function_is_refused():
+    several = bgp.kernels.PerClass(Gaussian(), Gaussian())
+    for make in (lambda k: Difference(k, 0, 1), lambda k: Slope(k, 0), lambda k: Kinds(k, column=0)):
+        for kernel in (several, Gaussian, "gaussian"):
+            with pytest.raises(TypeError, match="kernel"):
+                make(kernel)
+
+
+def test_inducing_cases_of_slopes_stay_and_each_kind_has_one():
+    k = Gaussian(1.0, 2.0, columns="x")
+    kernel = Kinds(k, Slope(k, "x"), column="kind", kinds=["label", "rise"], noise=[1.0, 0.01])
+    x = np.linspace(-3.0, 3.0, 60)
+    frame = pd.DataFrame({"x": np.r_[x, -1.0, 1.0], "kind": ["label"] * 60 + ["rise"] * 2})
+    labels = np.r_[x + 0.5 * np.sin(7.0 * x) > 0, True, True]
+    chosen = bgp.fit(frame, labels, kernel, bgp.Probit(), inducing=20, **QUIET)
+    full = bgp.fit(frame, labels, kernel, bgp.Probit(), **QUIET)
+    p, q = (bgp.predict(each, frame[:60], draws=False)["predictions"]["p"].values for each in (chosen, full))
+    assert np.abs(p - q).max() < 0.005
+    assert set(chosen["fit"]["inducing_input"].values[:, 1]) == {0.0, 1.0}
+    with pytest.raises(ValueError, match="no inputs_vjp"):
+        bgp.fit(frame, labels, kernel, bgp.Probit(), hyper="evidence", inducing=bgp.Inducing(12, move=True), **QUIET)
