@@ -1,5 +1,6 @@
 from bayesgp_mf import datasets as datasets
 from bayesgp_mf import diagnostics as diagnostics
+from bayesgp_mf import duels as duels
 from bayesgp_mf import hyper as hyper
 from bayesgp_mf import kernels as kernels
 from bayesgp_mf import likelihoods as likelihoods

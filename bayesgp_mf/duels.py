@@ -1,0 +1,253 @@
+"""Comparisons of two items: a table to fit, and what a fit says of the items (THEORY 15).
+
+An item has a utility f, and wins a duel where f(a) - f(b), plus noise, is above zero.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any, Self
+
+import numpy as np
+import pandas as pd
+from numpy.typing import ArrayLike, NDArray
+
+from bayesgp_mf.arguments import as_generator, check_integers
+from bayesgp_mf.container.draws import draw_latent
+from bayesgp_mf.container.groups import Container
+from bayesgp_mf.fitting import posterior
+from bayesgp_mf.inputs.frames import as_pandas
+from bayesgp_mf.kernels import Categorical, Difference, Kernel, Kinds, Linear
+from bayesgp_mf.types import Array
+
+__all__ = ["Duels"]
+
+ITEM, SECOND, HOME, KIND = "item", " of second", "home", "kind"
+"""Columns of the table: the first item; what is behind the names of those of the second; the home side; the kind."""
+DUEL = "duel"
+LOSS, TIE, WIN = "loss", "tie", "win"
+BAND = (5.0, 95.0)
+"""Per cent, of utilities."""
+
+
+class Duels:
+    """Duels as a table for `fit`: who won against whom, and what is known of the items.
+
+    Parameters
+    ----------
+    winner, loser : (n,) sequence of str
+        Names of the items of each duel; of a tie, in any order.
+    items : DataFrame, optional
+        Features of the items, with their names as its index. Items that have no duel may be there too.
+    tie : (n,) sequence of bool, optional
+        Which duels had no winner.
+    home : (n,) sequence of str, optional
+        The item of each duel that had the home advantage, or the first move; None or NaN where neither had it.
+
+    Attributes
+    ----------
+    X : DataFrame
+        A row for each duel. The columns ``item`` and of features are of its first item, those ``... of second`` of its
+        second; ``home`` is 1 where the first is at home, -1 where the second is. The winner is first in every
+        other duel.
+    y : (n,) array
+        Whether the first one won; where there are ties an ordered pandas Categorical of loss, tie and win.
+    items : DataFrame
+        All items, by name.
+
+    Raises
+    ------
+    ValueError
+        If arguments are malformed, an item meets itself, is missing in ``items``, or there are less than two duels.
+
+    Examples
+    --------
+    >>> import bayesgp_mf as bgp
+    >>> duels = bgp.duels.Duels(["Ann", "Ann", "Bob", "Ann"], ["Bob", "Cy", "Cy", "Bob"])
+    >>> idata = bgp.fit(duels.X, duels.y, duels.kernel(), bgp.Probit(), random_seed=1, progress=False)
+    >>> table = duels.utility(idata, random_seed=1)
+    >>> table["mean"].round(1).to_dict()
+    {'Ann': 0.9, 'Bob': -0.1, 'Cy': -0.8}
+    >>> next_duel = duels.cases(["Cy"], ["Ann"])
+    >>> bgp.predict(idata, next_duel, corrected=True)["predictions"]["p"].values.round(2)
+    array([0.12])
+    """
+
+    def __init__(
+        self,
+        winner: ArrayLike,
+        loser: ArrayLike,
+        *,
+        items: pd.DataFrame | None = None,
+        tie: ArrayLike | None = None,
+        home: ArrayLike | None = None,
+    ) -> None:
+        won, lost = _names("winner", winner), _names("loser", loser)
+        n = won.size
+        drawn = np.zeros(n, dtype=bool) if tie is None else np.asarray(tie)
+        for name, given in (("loser", lost), ("tie", drawn)):
+            if given.shape != (n,):
+                raise ValueError(f"{name} must have one entry for each of {n} winners, got shape {given.shape}.")
+        if drawn.dtype != bool:
+            raise ValueError(f"tie must be True or False for each duel, got entries of type {drawn.dtype}.")
+        if n < 2:
+            raise ValueError(f"Duels needs two or more duels, got {n}.")
+        self.items = _items(items, np.unique(np.concatenate([won, lost])))
+        swapped = np.arange(n) % 2 == 1  # so that both outcomes occur, whoever is named first
+        first, second = np.where(swapped, lost, won), np.where(swapped, won, lost)
+        self.has_home = home is not None
+        self.X = self.cases(first, second, home=home)
+        outcome = np.where(drawn, TIE, np.where(swapped, LOSS, WIN))
+        ordered = pd.Categorical(outcome, [LOSS, TIE, WIN], ordered=True)
+        self.y: Any = ordered if drawn.any() else outcome == WIN
+
+    @classmethod
+    def from_rankings(cls, rankings: Iterable[Sequence[Any]], *, items: pd.DataFrame | None = None) -> Self:
+        """Return the duels of neighbours in rankings, each with its best item first.
+
+        Duels of neighbours leave out what a ranking says beyond them: that all duels of one ranking have the same
+        noise. Of a ranking of k items, k - 1 duels are made.
+        """
+        pairs = [pair for ranking in rankings for pair in zip(ranking, list(ranking)[1:], strict=False)]
+        return cls([a for a, _ in pairs], [b for _, b in pairs], items=items)
+
+    def cases(self, first: ArrayLike, second: ArrayLike, *, home: ArrayLike | None = None) -> pd.DataFrame:
+        """Return duels of some items with others as inputs of `predict`, whose p is that the first one wins.
+
+        Parameters
+        ----------
+        first, second : (m,) sequence of str
+            Names. Without features they need not have been there: nothing is known of such an item.
+        home : (m,) sequence of str, optional
+            Which of both is at home, if one is.
+
+        Raises
+        ------
+        ValueError
+            If names are missing, have no features, or are equal; if ``home`` is none of both.
+        """
+        a, b = _names("first", first), _names("second", second)
+        if a.shape != b.shape:
+            raise ValueError(f"first and second must be as many items, got {a.size} and {b.size}.")
+        if (a == b).any():
+            raise ValueError(f"an item cannot meet itself, and {a[a == b][0]!r} does in duel {int(np.argmax(a == b))}.")
+        table = pd.concat([self._side(a, ""), self._side(b, SECOND)], axis=1)
+        if self.has_home:
+            at_home = np.full(a.size, None) if home is None else np.asarray(home, dtype=object)
+            if at_home.shape != a.shape:
+                raise ValueError(f"home must have one entry for each of {a.size} duels, got shape {at_home.shape}.")
+            neither = np.asarray(pd.isna(at_home))
+            here, there = at_home == a, at_home == b
+            if not (neither | here | there).all():
+                row = int(np.argmin(neither | here | there))
+                raise ValueError(f"home must be one of both items, or None; in duel {row} it is {at_home[row]!r}.")
+            table[HOME] = here.astype(float) - there.astype(float)
+        elif home is not None:
+            raise ValueError(
+                "home was not given with the duels, so that nothing is known of its advantage; leave it out."
+            )
+        return table.assign(**{KIND: DUEL})
+
+    def kernel(self, of_items: Kernel | None = None) -> Kernel:
+        """Return the kernel of the table: differences of utilities, and the advantage of the home side.
+
+        Parameters
+        ----------
+        of_items : Kernel, optional
+            The kernel of utilities, of columns of features and of ``item``, whose name is the effect of an item beyond
+            its features. ``Categorical(columns="item")`` by default: items are alike in nothing.
+        """
+        below = Categorical(1.0, columns=ITEM) if of_items is None else of_items
+        first = [ITEM, *self.items.columns]
+        difference = Difference(below, first, [f"{name}{SECOND}" for name in first])
+        kernel: Kernel = Kinds(difference, below, column=KIND, kinds=[DUEL, ITEM])
+        return kernel + Linear(0.1, columns=HOME) if self.has_home else kernel
+
+    def utility(self, idata: Container, *, draws: int = 4000, random_seed: Any = None) -> pd.DataFrame:
+        """Return what a fit says of the utility of each item, best first.
+
+        Utilities are those above the mean of all items, in units of the likelihood's latent value: only differences
+        are known.
+
+        Parameters
+        ----------
+        idata : InferenceData or DataTree
+            A fit to `X` and `y` with `kernel`.
+        draws : int
+            From the posterior, of all utilities together.
+        random_seed : int, Generator or None
+            Of the draws.
+
+        Returns
+        -------
+        DataFrame
+            A row for each item: mean, sd, 5 % and 95 % quantiles, the probability to be the best, and the mean rank.
+        """
+        utilities = self._drawn(idata, draws, random_seed)
+        ranks = _ranks(utilities)
+        low, high = np.percentile(utilities, BAND, axis=0)
+        columns = {
+            "mean": utilities.mean(axis=0),
+            "sd": utilities.std(axis=0),
+            **dict(zip((f"{level:g}%" for level in BAND), (low, high), strict=True)),
+            "best": (ranks == 1).mean(axis=0),
+            "rank": ranks.mean(axis=0),
+        }
+        return pd.DataFrame(columns, index=self.items.index).sort_values("mean", ascending=False)
+
+    def ranks(self, idata: Container, *, draws: int = 4000, random_seed: Any = None) -> pd.DataFrame:
+        """Return the probability of each rank for each item, 1 for the best; arguments are those of `utility`."""
+        ranks = _ranks(self._drawn(idata, draws, random_seed))
+        places = np.arange(1, len(self.items) + 1)
+        shares = np.array([(ranks == place).mean(axis=0) for place in places]).T
+        return pd.DataFrame(shares, index=self.items.index, columns=pd.Index(places, name="rank"))
+
+    def _side(self, names: NDArray[Any], suffix: str) -> pd.DataFrame:
+        """Return the names of items on one side of duels, and their features."""
+        if len(self.items.columns):
+            unknown = sorted(set(names) - set(self.items.index))
+            if unknown:
+                raise ValueError(f"items must have a row for every item of a duel, and {unknown[:5]} have none.")
+            features = self.items.loc[names].reset_index(drop=True)
+            return pd.concat([pd.Series(names, name=ITEM), features], axis=1).add_suffix(suffix)
+        return pd.DataFrame({f"{ITEM}{suffix}": names})
+
+    def _drawn(self, idata: Container, draws: int, random_seed: Any) -> Array:
+        """Draw utilities ``(draws, items)``, less the mean of all."""
+        check_integers(1, draws=draws)
+        names = np.asarray(self.items.index)
+        table = pd.concat([self._side(names, ""), self._side(names, SECOND)], axis=1)
+        table = table.assign(**({HOME: 0.0} if self.has_home else {}), **{KIND: ITEM})
+        process, rng = posterior(idata), as_generator(random_seed)
+        node = rng.choice(len(process.parts), (1, draws), p=process.weights)
+        (utilities,) = draw_latent(process, process.new_inputs(table), node, rng)
+        return np.asarray(utilities - utilities.mean(axis=1, keepdims=True))
+
+
+def _ranks(utilities: Array) -> NDArray[np.intp]:
+    """Return the rank of each item in each draw ``(draws, items)``, 1 for the highest utility."""
+    return np.argsort(np.argsort(-utilities, axis=1), axis=1) + 1
+
+
+def _names(name: str, given: Any) -> NDArray[Any]:
+    names = np.asarray(given, dtype=object)
+    if names.ndim != 1:
+        raise ValueError(f"{name} must be a name for each duel, got an array of shape {names.shape}.")
+    missing = np.asarray(pd.isna(names))
+    if missing.any():
+        raise ValueError(f"{name} must name an item in every duel, and lacks it in duel {int(np.argmax(missing))}.")
+    return np.array([str(each) for each in names], dtype=object)
+
+
+def _items(items: Any, names: NDArray[Any]) -> pd.DataFrame:
+    """Return a row for each item by name, with its features if there are any."""
+    if items is None:
+        return pd.DataFrame(index=pd.Index(names, name=ITEM))
+    table = as_pandas("items", items)
+    if not isinstance(table, pd.DataFrame) or not table.index.is_unique:
+        raise ValueError("items must be a data frame with a row for each item, whose index is its name, each once.")
+    table = table.rename(index=str, columns=str).rename_axis(ITEM)
+    taken = [name for name in table.columns if name in (ITEM, HOME, KIND) or name.endswith(SECOND)]
+    if taken:
+        raise ValueError(f"items has a column {taken[0]!r}, which is a name of the table of duels. Rename it.")
+    return table

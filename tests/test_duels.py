@@ -1,0 +1,157 @@
+"""Duels: the table, who is best, ties, the home side, features, and what is refused."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.stats import norm
+
+import bayesgp_mf as bgp
+from bayesgp_mf.duels import Duels
+from bayesgp_mf.kernels import Categorical, Gaussian
+
+NAMES = np.array(["Ann", "Bob", "Cy", "Dee", "Eve", "Flo"])
+WORTH = np.array([2.0, 1.2, 0.4, -0.4, -1.2, -2.0])
+QUIET = {"random_seed": 1, "progress": False}
+
+
+def _played(n: int, rng: np.random.Generator, home: float = 0.0, band: float = 0.0) -> tuple[np.ndarray, ...]:
+    a = rng.integers(0, 6, n)
+    b = (a + rng.integers(1, 6, n)) % 6
+    above = WORTH[a] - WORTH[b] + home + rng.standard_normal(n)
+    won = above > 0
+    return np.where(won, a, b), np.where(won, b, a), np.abs(above) < band, a
+
+
+def test_the_order_of_strengths_comes_back_and_ranks_add_up():
+    winner, loser, _, _ = _played(300, np.random.default_rng(0))
+    duels = Duels(NAMES[winner], NAMES[loser])
+    assert 0.4 < np.mean(duels.y) < 0.6  # both outcomes occur, though all rows name the winner first
+    idata = bgp.fit(duels.X, duels.y, duels.kernel(), bgp.Probit(), hyper="evidence", **QUIET)
+    table = duels.utility(idata, random_seed=1)
+    assert list(table.index) == list(NAMES)
+    assert abs(table["mean"].sum()) < 1e-10
+    np.testing.assert_allclose(table["mean"], WORTH, atol=0.5)
+    inside = (table["5%"] < WORTH) & (table["95%"] > WORTH)
+    assert inside.sum() >= 4
+    ranks = duels.ranks(idata, random_seed=1)
+    np.testing.assert_allclose(ranks.sum(axis=0), 1.0)
+    np.testing.assert_allclose(ranks.sum(axis=1), 1.0)
+    np.testing.assert_allclose(ranks[1], table["best"].loc[ranks.index])
+
+
+def test_probabilities_of_duels_are_those_of_the_two_utilities():
+    winner, loser, _, _ = _played(60, np.random.default_rng(1))
+    duels = Duels(NAMES[winner], NAMES[loser])
+    idata = bgp.fit(duels.X, duels.y, duels.kernel(), bgp.Probit(0.5), **QUIET)
+    p = bgp.predict(idata, duels.cases(["Ann", "Flo"], ["Flo", "Ann"]), draws=False)["predictions"]["p"].values
+    assert p[0] > 0.9
+    np.testing.assert_allclose(p.sum(), 1.0, rtol=1e-12)
+    utilities = (
+        bgp.posterior(idata)
+        .parts[0]
+        .draw_new(
+            pd.DataFrame({"item": ["Ann", "Flo"], "item of second": ["Flo", "Ann"], "kind": "item"}),
+            100_000,
+            np.random.default_rng(2),
+        )
+    )
+    won = utilities[:, 0] - utilities[:, 1] + np.sqrt(0.5) * np.random.default_rng(3).standard_normal(100_000) > 0
+    np.testing.assert_allclose(np.mean(won), p[0], atol=4 * np.sqrt(p[0] * p[1] / 100_000))
+
+
+def test_nothing_is_known_of_items_that_never_played():
+    duels = Duels(["Ann", "Ann", "Bob"], ["Bob", "Cy", "Cy"])
+    idata = bgp.fit(duels.X, duels.y, duels.kernel(), bgp.Probit(), **QUIET)
+    p = bgp.predict(idata, duels.cases(["New", "Ann"], ["Other", "New"]), draws=False)["predictions"]["p"].values
+    np.testing.assert_allclose(p[0], 0.5, rtol=1e-12)
+    assert p[1] > 0.6
+
+
+def test_an_average_over_hyperparameters_is_drawn_from_all_of_its_parts():
+    winner, loser, _, _ = _played(80, np.random.default_rng(4))
+    duels = Duels(NAMES[winner], NAMES[loser])
+    priors = dict.fromkeys(duels.kernel().params, bgp.hyper.LogNormal(0.0, 1.0))
+    idata = bgp.fit(duels.X, duels.y, duels.kernel(), bgp.Probit(), hyper="integrate", priors=priors, **QUIET)
+    assert len(bgp.posterior(idata).parts) > 1
+    assert duels.utility(idata, draws=2000, random_seed=1).index[0] in ("Ann", "Bob")
+
+
+def test_ties_are_levels_between_loss_and_win():
+    winner, loser, tie, _ = _played(300, np.random.default_rng(5), band=0.5)
+    duels = Duels(NAMES[winner], NAMES[loser], tie=tie)
+    assert list(duels.y.categories) == ["loss", "tie", "win"]
+    idata = bgp.fit(duels.X, duels.y, duels.kernel(), bgp.Ordinal([-0.5, 0.5]), **QUIET)
+    assert list(duels.utility(idata, random_seed=1).index) == list(NAMES)
+    p = bgp.predict(idata, duels.cases(["Cy", "Ann"], ["Dee", "Flo"]), draws=False)["predictions"]["p"]
+    assert p.sel({p.dims[-1]: "tie"}).values[0] > p.sel({p.dims[-1]: "tie"}).values[1]
+
+
+def test_the_home_side_has_an_advantage_of_its_own():
+    winner, loser, _, home = _played(400, np.random.default_rng(6), home=0.8)
+    duels = Duels(NAMES[winner], NAMES[loser], home=NAMES[home])
+    assert set(duels.X["home"]) == {-1.0, 1.0}
+    idata = bgp.fit(duels.X, duels.y, duels.kernel(), bgp.Probit(), hyper="evidence", **QUIET)
+    p = [
+        float(bgp.predict(idata, duels.cases(["Cy"], ["Dee"], home=[who]), draws=False)["predictions"]["p"].values[0])
+        for who in ("Cy", None, "Dee")
+    ]
+    np.testing.assert_allclose(
+        -np.diff(norm.ppf(p)), 0.8, atol=0.3
+    )  # nearly the advantage, over the root of 1 + variance
+    assert list(duels.utility(idata, random_seed=1).index) == list(NAMES)
+
+
+def test_features_tell_of_items_that_never_met_others():
+    rng = np.random.default_rng(7)
+    sugar = np.linspace(0.0, 1.0, 12)
+    wines = pd.DataFrame({"sugar": sugar}, index=[f"wine {k}" for k in range(12)])
+    worth = -8.0 * (sugar - 0.5) ** 2
+    a = rng.integers(0, 10, 200)
+    b = (a + rng.integers(1, 10, 200)) % 10  # the last two are never tasted
+    won = worth[a] - worth[b] + 0.3 * rng.standard_normal(200) > 0
+    names = wines.index.to_numpy()
+    duels = Duels(np.where(won, names[a], names[b]), np.where(won, names[b], names[a]), items=wines)
+    taste = Gaussian(0.4, 4.0, columns="sugar") + Categorical(0.1, columns="item")
+    idata = bgp.fit(duels.X, duels.y, duels.kernel(taste), bgp.Probit(0.1), **QUIET)
+    table = duels.utility(idata, random_seed=1)
+    assert table.index[0] in ("wine 5", "wine 6")
+    assert table.loc["wine 11", "mean"] < table.loc["wine 8", "mean"]
+    assert table.loc["wine 11", "sd"] > table.loc["wine 5", "sd"]
+
+
+def test_rankings_are_duels_of_neighbours():
+    duels = Duels.from_rankings([["Ann", "Bob", "Cy"], ["Ann", "Cy"]])
+    other = Duels(["Ann", "Bob", "Ann"], ["Bob", "Cy", "Cy"])
+    pd.testing.assert_frame_equal(duels.X, other.X)
+    np.testing.assert_array_equal(duels.y, other.y)
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: Duels(["Ann"], ["Bob"]), "two or more duels, got 1"),
+        (lambda: Duels(["Ann", "Bob"], ["Bob"]), r"loser must have one entry for each of 2 winners"),
+        (
+            lambda: Duels(["Ann", None], ["Bob", "Ann"]),
+            "winner must name an item in every duel, and lacks it in duel 1",
+        ),
+        (lambda: Duels(["Ann", "Bob"], ["Bob", "Bob"]), "an item cannot meet itself, and 'Bob' does in duel 1"),
+        (lambda: Duels([["Ann"]], [["Bob"]]), "winner must be a name for each duel"),
+        (lambda: Duels(["Ann", "Bob"], ["Bob", "Cy"], tie=[0, 1]), "tie must be True or False"),
+        (lambda: Duels(["Ann", "Bob"], ["Bob", "Cy"], home=["Ann", "Dee"]), "in duel 1 it is 'Dee'"),
+        (lambda: Duels(["Ann", "Bob"], ["Bob", "Cy"], home=["Ann"]), "home must have one entry for each of 2 duels"),
+        (lambda: Duels(["a", "b"], ["b", "c"]).cases(["a"], ["b"], home=["a"]), "home was not given"),
+        (lambda: Duels(["a", "b"], ["b", "c"]).cases(["a"], ["b", "c"]), "as many items, got 1 and 2"),
+        (
+            lambda: Duels(["a", "b"], ["b", "c"], items=pd.DataFrame({"x": [1.0]}, index=["a"])),
+            r"and \['c'\] have",
+        ),
+        (lambda: Duels(["a", "b"], ["b", "a"], items=pd.DataFrame({"home": [1, 2]}, index=["a", "b"])), "Rename it"),
+        (lambda: Duels(["a", "b"], ["b", "a"], items=pd.DataFrame({"x": [1, 2]}, index=["a", "a"])), "each once"),
+    ],
+)
+def test_bad_duels_are_refused(make, message):
+    with pytest.raises(ValueError, match=message):
+        make()
