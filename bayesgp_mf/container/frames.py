@@ -89,7 +89,7 @@ def _group_of(idata: Container | xr.Dataset, group: str | None) -> xr.Dataset:
     if group == "predictions" and not has_predictions:
         raise ValueError("there are no predictions in this container. Make them: predict(idata, X_new).")
     if group == "fit":
-        check_has_cases(fit, "a table of the cases")
+        check_has_cases(fit, "table of the cases")
     return get_group(idata, group)
 
 

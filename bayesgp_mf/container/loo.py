@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import copy
 from typing import Any
 
 import numpy as np
@@ -189,7 +190,19 @@ def _elpd(
 def pointwise_of(estimate: LooEstimate) -> Array:
     """Return the log predictive density ``(n,)`` of each case, by the name that the installed ArviZ has for it."""
     either: Any = estimate
-    return np.asarray(either["loo_i" if arviz_major() < 1 else "elpd_i"].values)
+    return np.asarray(either[_pointwise()].values)
+
+
+def relative_to(estimate: LooEstimate, densities: Array) -> LooEstimate:
+    """Return an estimate whose log predictive densities are those of it less others ``(n,)``."""
+    made: Any = copy(estimate)
+    made[_pointwise()] = made[_pointwise()] - densities
+    relative: LooEstimate = made
+    return relative
+
+
+def _pointwise() -> str:
+    return "loo_i" if arviz_major() < 1 else "elpd_i"
 
 
 def log_densities(idata: Container) -> xr.DataArray:

@@ -12,7 +12,15 @@ import pandas as pd
 
 from bayesgp_mf.arviz_version import arviz_major
 from bayesgp_mf.container.groups import Container
-from bayesgp_mf.container.loo import has_probabilities, is_of_draws, loo, observed_targets, weights_of_cases
+from bayesgp_mf.container.loo import (
+    has_probabilities,
+    is_of_draws,
+    loo,
+    observed_targets,
+    pointwise_of,
+    relative_to,
+    weights_of_cases,
+)
 from bayesgp_mf.container.read import fit_group
 from bayesgp_mf.container.stored import evidence_of_fit, not_stored
 from bayesgp_mf.container.write import check_has_cases
@@ -232,7 +240,10 @@ def _elpd(named: Mapping[str, Container], given: Mapping[str, Mapping[str, Any]]
 
     old = arviz_major() < 1
     estimates = {name: loo(idata, **given[name]) for name, idata in named.items()}
-    with warnings.catch_warnings():
+    largest = np.max([pointwise_of(each) for each in estimates.values()], axis=0)
+    # stacking takes exponentials, which of a gross outlier are zero in all models; weights and differences are the same
+    estimates = {name: relative_to(each, largest) for name, each in estimates.items()}
+    with warnings.catch_warnings(), np.errstate(divide="ignore", invalid="ignore"):  # at weights of zero
         warnings.filterwarnings("ignore", message="The inplace keyword in")  # ArviZ 0.23 with pandas 3.1
         found = arviz.compare(estimates, **({} if old else {"round_to": "none"}))
     elpd = found["elpd_loo" if old else "elpd"].astype(float)

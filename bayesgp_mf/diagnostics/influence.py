@@ -71,7 +71,8 @@ class Influence:
         By how much it raises the log evidence, in nats: the log density of its target given the others, to the power of
         its weight.
     odds : (n,) array or None
-        Of labels, the odds that the others give against the label of the case, whatever its weight.
+        Of labels, the odds that the others give against the label of the case, whatever its weight; inf where they are
+        beyond the largest double.
     hyperparameters : (n, p) array or None
         By how much the logarithms of the hyperparameters would move without it, where they are at the summit of the log
         evidence; ``names`` are theirs.
@@ -187,7 +188,7 @@ def influence(
     {3: 25.5}
     """
     fit = fit_group(idata)
-    check_has_cases(fit, "the influence of each case")
+    check_has_cases(fit, "influence of each case")
     process, names = from_container(idata, kernel, likelihood, method), class_names_of(fit)
     check_priors(priors, process.parts[0])
     if X_new is None and offset is not None:
@@ -197,7 +198,8 @@ def influence(
     if not process.problem.likelihood.is_real:
         found = predicted(idata, kernel=kernel, likelihood=likelihood, method=method)
         p = np.asarray(found.probability)[np.arange(len(each)), found.targets]
-        odds = np.expm1(-each) if "weights" not in process.problem.likelihood.stored_by_case else (1.0 - p) / p
+        with np.errstate(over="ignore", divide="ignore"):
+            odds = np.expm1(-each) if "weights" not in process.problem.likelihood.stored_by_case else (1.0 - p) / p
     at_one = not process.averaged and part.solution.correction.sites is not None and part.problem.t.ndim == 1
     at_one &= not process.problem.likelihood.has_classes
     if X_new is not None:

@@ -29,7 +29,7 @@ from bayesgp_mf.container.stored import priors_of
 from bayesgp_mf.container.write import check_has_cases
 from bayesgp_mf.diagnostics.curves import settings_by_weight, some_settings
 from bayesgp_mf.diagnostics.hyperparameters import for_readers
-from bayesgp_mf.errors import UndefinedQuantityError
+from bayesgp_mf.errors import ConvergenceError
 from bayesgp_mf.hyper.target import Model, Target
 from bayesgp_mf.inference.assembly import assemble_as
 from bayesgp_mf.inference.solution import Control
@@ -201,8 +201,9 @@ def sensitivity(
                     if component == "likelihood" or log_priors is None:
                         try:
                             parts = [_powered(part, alpha, of_prior=component == "prior") for part in process.parts]
-                        except UndefinedQuantityError as error:  # which speaks of weights
-                            raise UndefinedQuantityError(f"the power {alpha} of a {component}: {error}") from error
+                        except (ConvergenceError, ValueError) as error:  # which speaks of weights, if not of solutions
+                            error.args = (f"the power {alpha} of a {component}: {error}",)
+                            raise
                         moved = Process(tuple(parts), process.weights)
                     change = moved.log_evidences - process.log_evidences
                     if component == "prior":

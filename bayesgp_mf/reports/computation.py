@@ -353,7 +353,11 @@ def computed(about: Fitted) -> Section:
 
 def reference(about: Fitted, other: Container) -> Section:
     """Return the section that holds the fit against another posterior of the same model, such as NUTS."""
-    found = agreement(about.idata, other)
+    try:
+        found = agreement(about.idata, other)
+    except ValueError as error:
+        error.args = (f"reference, the second, does not go with this fit, the first: {error}",)
+        raise
     each = "of both; each point is a case."
     compared: list[tuple[str, Compared | None, str, str]] = [
         ("Means", found.mean, "mean", f"Posterior means {each}"),

@@ -146,7 +146,7 @@ def _decrement(point: _Point, variance: Array) -> float:
 def _newton(equations: _Fixed, point: _Point) -> _Point | None:
     """Return the point after Newton's step, shortened until Phi falls enough, or None if it cannot."""
     problem, variance, _ = equations
-    root = np.sqrt(-point.derivs.d2)
+    root = np.sqrt(np.maximum(-point.derivs.d2, 0.0))  # in a tail rounding makes 1e-31 of what is zero there
     right = -root * (point.field - point.mean)
     y = None
     if not problem.matrix.factor_is_cheap:

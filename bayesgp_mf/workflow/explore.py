@@ -23,7 +23,7 @@ from __future__ import annotations
 import hashlib
 import time
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Set
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 from functools import reduce
@@ -44,12 +44,13 @@ from bayesgp_mf.container.files import digest_of, load, save
 from bayesgp_mf.container.groups import Container
 from bayesgp_mf.container.quality import quality_of_fit
 from bayesgp_mf.container.read import fit_group
-from bayesgp_mf.container.stored import describe_kernel, describe_likelihood, evidence_of_fit
+from bayesgp_mf.container.stored import describe_kernel, describe_likelihood, evidence_of_fit, refused_as
 from bayesgp_mf.diagnostics.compare import check_one_kind, compare
 from bayesgp_mf.errors import NO_SOLUTION, DamagedFileError, warn
 from bayesgp_mf.files import as_path
 from bayesgp_mf.fitting import Seed, fit
 from bayesgp_mf.hyper import HyperName, Strategy, get_strategy
+from bayesgp_mf.hyper.target import all_names, check_known
 from bayesgp_mf.inputs.frames import as_pandas, row_labels
 from bayesgp_mf.inputs.options import as_kernel, as_likelihood, as_names
 from bayesgp_mf.inputs.tables import feature_names
@@ -207,6 +208,9 @@ def explore(
         raise ValueError(
             f"{min(given)} go by names of parameters, which change. Leave them out; priors may be a function."
         )
+    for argument, (name, kernel), likelihood in product(sorted(by_name & options.keys()), base.items(), each.values()):
+        of_all = (as_names if argument == "fixed" else as_mapping)(argument, options[argument])
+        check_known(f"{argument} of {name!r}", of_all, all_names(kernel, likelihood))
     if not grow and (count := len(base) * len(each)) > most:
         raise ValueError(f"{len(base)} kernels with {len(each)} likelihoods are {count} models, more than most={most}.")
     if grow and score == "evidence" and hyper is not None and get_strategy(hyper).averages:
@@ -314,7 +318,8 @@ class _Work:
         if "error" not in self.log.done[name]:
             if not file.exists():
                 return False
-            self.fits[name] = load(file)
+            with refused_as(f"{file} cannot be read: {{}}. Remove it, and its fit is made anew."):
+                self.fits[name] = load(file)
             if self.log.done[name].get("digest") != digest_of(file):
                 raise DamagedFileError(f"{file} is not the fit of {name!r} that was written there. Remove the file.")
         self.facts[name] = self.log.done[name]
@@ -473,4 +478,6 @@ def _named(argument: str, given: Any) -> dict[str, Any]:
 
 def _in_words(value: Any) -> str:
     array = np.asarray(value)
-    return checksum(array) if array.dtype != object and array.ndim else repr(value)
+    if array.dtype != object and array.ndim:
+        return checksum(array)
+    return repr(sorted(value) if isinstance(value, Set) else value)  # another process has a set in another order

@@ -185,7 +185,7 @@ def generative_of(
     ``kernel``, ``likelihood`` and ``priors`` are those that the container does not hold; priors replace its own too.
     """
     fit = fit_group(idata)
-    check_has_cases(fit, "the model at the inputs of the cases")
+    check_has_cases(fit, "model at the inputs of the cases")
     part = from_container(idata, kernel, likelihood).parts[0]
     check_priors(priors, part)
     layout, table, known = Layout.of(idata), fit.attrs.get(TABLE, "numpy"), priors_of(fit, priors)

@@ -171,7 +171,7 @@ def plan(
     True
     """
     fit = fit_group(idata)
-    check_has_cases(fit, "a plan")
+    check_has_cases(fit, "plan")
     check_integers(1, replicas=replicas, test=test, processes=processes)
     check_flags(progress=progress)
     if not (isinstance(level, float) and 0.0 < level < 1.0):

@@ -166,6 +166,16 @@ def test_odds_are_those_against_the_label_whatever_its_weight():
     assert len(repr(found).splitlines()) < 15
 
 
+@pytest.mark.parametrize("weights", [None, np.full(30, 2.0)])
+def test_odds_beyond_all_numbers_are_infinite(weights):
+    steep, offset = bgp.Probit(noise_variance=0.01), np.where(np.arange(30) == 3, -60.0, 0.0)
+    labels = np.where(np.arange(30) == 3, 1, X[:, 0] > 0).astype(int)
+    idata = bgp.fit(X, labels, bgp.kernels.Gaussian(), steep, offset=offset, weights=weights, draws=2, chains=1)
+    found = bgp.diagnostics.influence(idata)
+    assert np.isinf(found.odds[3])
+    assert 3 in found.suspects(odds=1e300).index
+
+
 def test_length_scales_have_the_names_of_their_columns():
     frame = pd.DataFrame({"dose": np.linspace(-2.0, 2.0, 30), "age": np.tile([0.0, 1.0, 2.0], 10)})
     options = {"hyper": bgp.hyper.Evidence(starts=1), "draws": 1, "chains": 1, "random_seed": 1}

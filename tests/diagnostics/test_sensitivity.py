@@ -128,6 +128,24 @@ def test_a_step_has_no_powers(data):
         sensitivity(exact)
 
 
+def test_a_power_without_a_solution_is_named(data):
+    X, y = data[0], data[0][:, 0] > 0
+    idata = bgp.fit(X, y, KERNEL, weights=np.full(N, 1e6), draws=10, random_seed=1)
+    with pytest.raises(ValueError, match=r"the power 2\.0 of a likelihood: weights must be at most 1e\+06"):
+        sensitivity(idata, alphas=(0.5, 2.0))
+
+
+def test_a_prior_that_hardly_counts_is_solved_from_far_out(data):
+    """There the second derivative is zero, and its rounding above it."""
+    rng = np.random.default_rng(0)
+    X, model = rng.normal(size=(N, 2)), (bgp.Binomial(5), "variational")
+    y = rng.binomial(5, 1.0 / (1.0 + np.exp(-np.sin(1.5 * X[:, 0]) - X[:, 1])))
+    fits = [bgp.fit(X, y, k * KERNEL, model[0], method=model[1], draws=10, random_seed=1) for k in (1.0, 1e3)]
+    found = sensitivity(fits[0], alphas=(1e-3, 1.01)).moments.loc["mean_f", "prior", 1e-3]
+    truth = bgp.posterior(fits[1]).latent_mean(X).mean()
+    assert abs(found["mean"] - truth) < 4.0 * found["sd"] / np.sqrt(1000)
+
+
 def test_few_draws_say_nothing(fitted):
     with pytest.raises(ValueError, match="draws must be at least 50"):
         sensitivity(fitted, draws=49)

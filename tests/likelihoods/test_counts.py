@@ -328,3 +328,8 @@ def test_a_gaussian_whose_width_is_lost_in_its_mean_is_no_valid_state():
     for mean, sd in ((99.6493, 1.02e-13), (41.5116, 2.03e-10)):
         with pytest.raises(NotPositiveDefiniteError, match="a width that is lost in the rounding of its mean"):
             Poisson().log_partition(np.array([0.0]), np.array([mean]), np.array([sd**2]))
+
+
+def test_a_dispersion_must_be_given():
+    with pytest.raises(TypeError, match="dispersion"):
+        NegativeBinomial()

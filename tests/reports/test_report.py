@@ -299,7 +299,7 @@ def test_inputs_of_any_size_have_a_page(tmp_path):
         (lambda path: bgp.report(made("weighted"), path, trials=3), "offset and trials .* Pass X_test as well"),
         (lambda path: bgp.report(made("weighted"), path, X_test=X2, trials=3), "trials .* Leave them out"),
         (lambda path: bgp.report(made("weighted"), path, X_test=X2, y_test=[True]), "y_test|y_new"),
-        (lambda path: bgp.report(made("weighted"), path, reference=made("binary")), "."),
+        (lambda path: bgp.report(made("weighted"), path, reference=made("binary")), "^reference, the second, does not"),
         (lambda path: bgp.report(made("weighted"), path.with_suffix(".pdf")), r"path must end in \.html"),
         (lambda _: bgp.report(made("weighted"), None), "path must be the name of a file.*got None"),
         (lambda path: bgp.report(made("weighted"), f"{path}\0"), "has a NUL character|must end in"),

@@ -165,6 +165,9 @@ def test_models_that_read_other_columns_of_text_are_of_the_same_cases(tmp_path):
     other = bgp.fit(table.assign(site=sites[::-1]), Y, kernels["both"], **OPTIONS)
     with pytest.raises(ValueError, match="moved was fitted with another X than both"):
         bgp.combine({"both": fits["both"], "moved": other}, [0.5, 0.5])
+    renamed = bgp.fit(table.replace({"site": {"east": "dawn"}}), Y, kernels["both"], **OPTIONS)  # to the same codes
+    with pytest.raises(ValueError, match="renamed was fitted with another X than dose"):
+        bgp.combine({**fits, "renamed": renamed}, [0.4, 0.3, 0.3])
 
 
 def test_kernels_of_each_class(tmp_path):

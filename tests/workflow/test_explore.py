@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 from functools import partial
 
 import numpy as np
@@ -190,6 +191,8 @@ def test_a_model_without_a_fit_is_named():
             "an average .* has no evidence, by which grow=True goes. Give score='loo'",
         ),
         ({"priors": lambda kernel: {}}, "priors must be a mapping, or a function of kernel and likelihood"),
+        ({"priors": {"lengthscale": bgp.hyper.LogNormal()}}, "priors of 'line' names 'lengthscale', which this model"),
+        ({"fixed": ["lengthscale"]}, "fixed of 'line' names 'lengthscale', which this model does not have"),
         ({"most": 1}, "more than most=1"),
         ({"most": 0}, "most"),
         ({"likelihoods": LIKELIHOODS | {"gaussian": bgp.likelihoods.Gaussian(1.0)}}, "likelihoods of one kind"),
@@ -308,3 +311,19 @@ def test_a_folder_that_cannot_be_written_is_named(tmp_path):
     fit.mkdir()
     with pytest.raises(OSError, match=r"path .*\.nc' cannot be written"):
         bgp.explore(X, Y, models, path=tmp_path, **OPTIONS)
+
+
+def test_a_fit_that_cannot_be_read_is_named(tmp_path):
+    models = {"smooth": BASE["smooth"]}
+    bgp.explore(X, Y, models, path=tmp_path, **OPTIONS)
+    (file,) = tmp_path.glob("*.nc")
+    file.unlink()
+    file.mkdir()
+    with pytest.raises(bgp.DamagedFileError, match=r"\.nc cannot be read: .* Remove it, and its fit is made anew"):
+        bgp.explore(X, Y, models, path=tmp_path, **OPTIONS)
+
+
+def test_a_set_of_names_is_the_same_in_another_process(tmp_path):
+    bgp.explore(X, Y, {"smooth": BASE["smooth"]}, path=tmp_path, fixed={"variance", "flip"}, **OPTIONS)
+    call = json.loads((tmp_path / "fits.jsonl").read_text().splitlines()[0])["call"]
+    assert call["options"]["fixed"] == "['flip', 'variance']"
