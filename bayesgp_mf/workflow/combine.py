@@ -19,7 +19,7 @@ from bayesgp_mf.container.write import to_container
 from bayesgp_mf.diagnostics.compare import SAME_KIND, chosen_beside_averages, compare
 from bayesgp_mf.errors import warn
 from bayesgp_mf.fitting import Seed
-from bayesgp_mf.inputs.groups import levels_of, reads
+from bayesgp_mf.inputs.groups import reads
 from bayesgp_mf.processes.process import Ensemble, Part, Process, Tuned
 from bayesgp_mf.types import Array
 
@@ -171,10 +171,10 @@ def _inputs(found: Mapping[str, Process]) -> Array:
     one that it reads it has codes, which say the same where they are of the same texts.
     """
     names, (first, *others) = list(found), [process.parts[0] for process in found.values()]
-    X, levels = first.X.copy(), levels_of(first.kernel)
+    X, levels = first.X.copy(), first.kernel.levels_of_columns()
     known = _known(first)
     for name, part in zip(names[1:], others, strict=True):
-        here, own = _known(part), levels_of(part.kernel)
+        here, own = _known(part), part.kernel.levels_of_columns()
         same = X.shape == part.X.shape and all(levels.get(j, texts) == texts for j, texts in own.items())
         if not same or not np.array_equal(X[:, known & here], part.X[:, known & here]):
             raise ValueError(_other(name, "X", names[0]))
