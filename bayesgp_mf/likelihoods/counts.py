@@ -6,7 +6,7 @@ What likelihoods of counts have in common: forms that keep their digits, bracket
 from __future__ import annotations
 
 from abc import abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -301,7 +301,7 @@ class NegativeBinomial(_OfRates):
     array([-2.70189])
     """
 
-    dispersion: float
+    dispersion: float = field()  # without the default that a property of the base class would be
     allows_noise: ClassVar[str] = "a smaller dispersion of the likelihood"
     tunable: ClassVar[dict[str, Tunable]] = {
         "dispersion": Tunable(
