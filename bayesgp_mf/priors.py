@@ -205,7 +205,7 @@ def _of_variances(
     found: dict[str, tuple[Prior, str]] = {}
     shares = dict[str, float]()
 
-    def variance(**values: float) -> float:
+    def variance(**values: Any) -> float:
         with np.errstate(over="ignore", invalid="ignore"):
             mean = np.asarray(np.mean(kernel.replace(**values).diag(X)))
         check_finite(
