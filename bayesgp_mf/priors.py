@@ -19,12 +19,14 @@ from scipy.stats import norm
 from bayesgp_mf.arguments import check_one_of
 from bayesgp_mf.hyper.priors import Exponential, LogNormal, Prior
 from bayesgp_mf.hyper.target import Model
+from bayesgp_mf.inference.problem import check_finite
 from bayesgp_mf.inputs.frames import as_pandas
 from bayesgp_mf.inputs.groups import as_inputs_of
 from bayesgp_mf.inputs.options import as_kernel, as_likelihood
 from bayesgp_mf.inputs.tables import as_offset, check_here, feature_names
 from bayesgp_mf.kernels import Kernel
 from bayesgp_mf.likelihoods import Likelihood, Logit, NegativeBinomial, Probit
+from bayesgp_mf.likelihoods.by_case import by_case
 from bayesgp_mf.types import Array
 
 __all__ = ["Suggestion", "suggest"]
@@ -50,6 +52,8 @@ DIGITS = 4
 """Behind the point, of the numbers of a prior."""
 LEAST = 1e-100
 """It, and its inverse, are squared without a loss."""
+ROUNDS = 10
+"""In which medians of variances, in sums of products, are made to have the prior variance together."""
 FARTHEST = 40.0
 """Latent units within which the probability of a label is looked for."""
 
@@ -137,6 +141,7 @@ def suggest(
     inputs, kernel = as_inputs_of(as_kernel(kernel, tuned=True).with_column_names(feature_names("X", table)), table)
     sd, moves = _latent_sd(likelihood, between)
     offsets = as_offset(offset, table, len(inputs))
+    by_case(likelihood, offsets, None)  # which raises where it takes none of these
     moves = moves if offsets is None else f"at an offset of zero {moves}"
     found: dict[str, tuple[Prior, str]] = _of_length_scales(kernel, inputs, form)
     found |= _of_variances(kernel, inputs, sd, moves, form, set(found))
@@ -198,20 +203,40 @@ def _of_variances(
 ) -> dict[str, tuple[Prior, str]]:
     """Return priors of the parameters in which the prior variance of the cases is linear, under which it is sd^2."""
     found: dict[str, tuple[Prior, str]] = {}
-    before, shares = float(np.mean(kernel.diag(X))), dict[str, float]()
+    shares = dict[str, float]()
+
+    def variance(**values: Any) -> float:
+        with np.errstate(over="ignore", invalid="ignore"):
+            mean = np.asarray(np.mean(kernel.replace(**values).diag(X)))
+        check_finite(
+            "the prior variance of the cases in X", mean[None], "Give X in another unit: the kernel overflows."
+        )
+        return float(mean)
+
+    before = variance()
     for name, value in kernel.params.items():
         if name in taken or np.ndim(value) or not value > 0:
             continue
-        twice, thrice = (float(np.mean(kernel.replace(**{name: k * value}).diag(X))) for k in (2.0, 3.0))
+        twice, thrice = (variance(**{name: k * value}) for k in (2.0, 3.0))
         share = twice - before
         if share > 0 and abs(thrice - twice - share) <= LINEAR * thrice:
             shares[name] = share
-    # in a sum the shares add up to the prior variance; in a product each factor has all of it, and takes a root
-    factors = max(1, round(sum(shares.values()) / before)) if before > 0 else 1
-    terms = max(1, len(shares) // factors)
+    present = {name: float(kernel.params[name]) for name in shares}
+    # a term of a sum has a part of the prior variance; of a product each factor has all of it, and takes a root
+    doubled = {name: 2.0 * value for name, value in present.items()}
+    of_doubled = variance(**doubled)
+    factors = {
+        name: float(np.log2(max(2.0, (variance(**doubled | {name: 4.0 * present[name]}) - of_doubled) / share)))
+        for name, share in shares.items()
+    }
+    terms = sum(1.0 / each for each in factors.values())
+    medians = {name: present[name] * (sd**2 / terms / share) ** (1.0 / factors[name]) for name, share in shares.items()}
+    rest = variance(**{name: LEAST * median for name, median in medians.items()})
+    for _ in range(ROUNDS if shares else 0):  # where a factor is a sum, terms have unlike numbers of factors
+        excess = (variance(**medians) - rest) / sd**2
+        medians = {name: median / excess ** (1.0 / factors[name]) for name, median in medians.items()}
     together = "" if len(shares) < 2 else ", where the others are at theirs"
-    for name, share in shares.items():
-        median = float(kernel.params[name]) * (sd**2 / terms / share) ** (1.0 / factors)
+    for name, median in medians.items():
         text = f"{_median(median, moves)}{together}"
         if form == "log-normal":
             found[name] = LogNormal(_plain(np.log(median)), LOG_SD), text

@@ -241,7 +241,7 @@ def agreement(first: Container, second: Container) -> Agreement:
     ('differ', 0.55, -0.1)
     """
     both = (first, second)
-    draws = _draws("first", first), _draws("second", second)
+    draws = draws_of("first", first), draws_of("second", second)
     shapes = [group_or_empty(each, "posterior")["f"].shape[2:] for each in both]
     if shapes[0] != shapes[1]:
         named = [
@@ -293,7 +293,8 @@ def _labels(idata: Container) -> NDArray[Any] | None:
     return None if np.array_equal(labels, np.arange(labels.size)) else labels
 
 
-def _draws(name: str, idata: Container) -> xr.DataArray:
+def draws_of(name: str, idata: Container) -> xr.DataArray:
+    """Return the draws of all latent values, or raise a ValueError if these are too few, or one does not vary."""
     advice = "Pass what bayesgp_mf.fit returned, or what pymc.sample did for a model with latent values f."
     if not hasattr(idata, "groups"):
         raise ValueError(f"{name} must be an ArviZ container, got {type(idata).__name__}. {advice}")

@@ -56,7 +56,10 @@ Quantity: TypeAlias = Callable[[Array, Array], ArrayLike]
 
 def value_of(name: str, quantity: Quantity, f: Array, t: Array) -> Array:
     """Return the value ``(k,)`` of a user's quantity at each draw of f, or raise a ValueError that names it."""
-    values = np.asarray(quantity(f.copy(), t.copy()), dtype=np.float64)  # whatever it does with them
+    values = np.asarray(quantity(f.copy(), t.copy()))  # whatever it does with them
+    if values.dtype.kind not in "biuf":
+        raise ValueError(f"quantities[{name!r}] must return real numbers, got dtype {values.dtype}.")
+    values = values.astype(np.float64)
     if values.shape != f.shape[:1] or not np.all(np.isfinite(values)):
         raise ValueError(
             f"quantities[{name!r}] must return a finite number for each of {f.shape[0]} draws of f, shape "

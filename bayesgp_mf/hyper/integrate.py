@@ -126,8 +126,8 @@ class Integrate(Strategy):
     def __post_init__(self) -> None:
         Strategy.__post_init__(self)  # not by super(): slots make this another class
         check_integers(1, points=self.points)
-        if not isinstance(self.reach, numbers.Real) or not 1 < self.reach < np.inf:
-            raise ValueError(f"reach must be a number > 1, got {self.reach!r}.")
+        if not isinstance(self.reach, numbers.Real) or not 1 < self.reach < 1e100:
+            raise ValueError(f"reach must be a number > 1 that can be squared, got {self.reach!r}.")
 
     def solutions(self, target: Target) -> int:
         """Return how many solutions it will take, about: the search, the curvature, the nodes."""

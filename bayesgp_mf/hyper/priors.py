@@ -6,7 +6,7 @@ import importlib
 import math
 import numbers
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from typing import Any, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
@@ -17,8 +17,9 @@ from bayesgp_mf.types import Array
 
 DEFAULT_SD = 1.5
 """Of the logarithm of a parameter that has neither prior nor bounds, around where it starts."""
-WIDEST, COARSE, FINE = 30.0, 241, 401
-"""How far from the start the logarithm of a parameter may be, and at how many points its density is asked for."""
+WIDEST, COARSE, FINE, ROUNDS = 30.0, 241, 401, 4
+"""How far from the start the logarithm of a parameter is first looked for, at how many points its density is asked for,
+and how often at the fewer ones."""
 DROP = 15.0
 """Logarithm by which the density falls, beyond which nothing of it matters to quantiles."""
 
@@ -110,13 +111,12 @@ class LogNormal:
         part = self.common / np.hypot(np.asarray(self.sd), self.common)
         return np.asarray(ndtr(np.sqrt(1.0 - part**2) * ndtri(own) + part * ndtri(shared)[:, None]))
 
-    @property
-    def of_each(self) -> LogNormal:
-        """The prior of each entry by itself."""
-        if not self.common:
-            return self
-        sd = np.hypot(self.sd, self.common).tolist()
-        return replace(self, sd=tuple(sd) if isinstance(sd, list) else sd, common=0.0)
+    def quantiles(self, levels: Array, lower: Array, upper: Array) -> Array:
+        """Return quantiles ``(l, k)`` of the logarithm of each entry by itself, between bounds."""
+        from scipy.stats import truncnorm
+
+        mean, sd = np.asarray(self.mean) / self.power, np.hypot(self.sd, self.common) / abs(self.power)
+        return np.asarray(mean + sd * truncnorm.ppf(levels, (lower - mean) / sd, (upper - mean) / sd))
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,9 +171,18 @@ class Exponential:
             z = np.exp(log_z)
         return np.asarray(math.log(abs(self.power)) + log_z - z), np.asarray(self.power * (1.0 - z))
 
+    def quantiles(self, levels: Array, lower: Array, upper: Array) -> Array:
+        """Return quantiles ``(l, k)`` of the logarithm of each entry, between bounds."""
+        with np.errstate(over="ignore"):  # far out
+            ends = np.sort(np.asarray(self.rate) * np.exp(self.power * np.array([lower, upper])), axis=0)
+        z = ends[0] - np.log1p((levels if self.power > 0 else 1.0 - levels) * np.expm1(ends[0] - ends[1]))
+        return np.asarray(np.log(z / np.asarray(self.rate)) / self.power)
+
 
 def quantiles(prior: Prior, levels: Array, start: Array, lower: Array, upper: Array) -> Array:
-    """Return quantiles of the logarithms of the entries of a parameter, by the trapezoidal rule.
+    """Return quantiles of the logarithms of the entries of a parameter.
+
+    A prior of which no more than the density is known is summed by the trapezoidal rule.
 
     Parameters
     ----------
@@ -189,22 +198,22 @@ def quantiles(prior: Prior, levels: Array, start: Array, lower: Array, upper: Ar
     (l, k) array
         Logarithms.
     """
-    if isinstance(prior, LogNormal):
-        prior = prior.of_each
+    if type(prior) in STORED.values():
+        of_its_own: Any = prior
+        return np.asarray(of_its_own.quantiles(levels, lower, upper))
     low, high = np.maximum(lower, start - WIDEST), np.minimum(upper, start + WIDEST)
-    for points in (COARSE, FINE):
+    for points in (*[COARSE] * ROUNDS, FINE):
         x = low + np.linspace(0.0, 1.0, points)[:, None] * (high - low)
         with np.errstate(over="ignore", invalid="ignore"):
-            if type(prior) in STORED.values():  # whose densities take any shape, at once
-                log_density = prior.log_density(x)[0]
-            else:
-                log_density = np.array([prior.log_density(row)[0] for row in x])
+            log_density = np.array([prior.log_density(row)[0] for row in x])
         log_density = np.where(np.isnan(log_density), -np.inf, log_density)
         matters = log_density > log_density.max(axis=0) - DROP
         first, last = np.argmax(matters, axis=0), points - 1 - np.argmax(matters[::-1], axis=0)
         entries = np.arange(start.size)
-        if points == COARSE:
-            low, high = x[np.maximum(first - 1, 0), entries], x[np.minimum(last + 1, points - 1), entries]
+        if points == COARSE:  # nearer to where the density is, or beyond an end at which it still is
+            wide = high - low
+            low = np.where(first == 0, np.maximum(lower, low - wide), x[first - 1, entries])
+            high = np.where(last == points - 1, np.minimum(upper, high + wide), x[(last + 1) % points, entries])
     density = np.exp(log_density - log_density.max(axis=0))
     below = cumulative_trapezoid(density, x, axis=0, initial=0.0)
     return np.array([np.interp(levels[:, k], below[:, k] / below[-1, k], x[:, k]) for k in entries]).T

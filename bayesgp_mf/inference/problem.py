@@ -95,7 +95,7 @@ class Problem:
         if matrix.is_whole and self.likelihood.has_classes:
             _check_class_grams(matrix.dense(), self.n_classes, covariance)
         elif matrix.is_whole:
-            _check_gram(matrix.dense(), covariance)
+            check_gram(matrix.dense(), covariance)
         _check_targets(self.t, self.gram.shape[-1], self.likelihood)
         if self.likelihood.forbids:
             gram = self.dense_gram
@@ -223,7 +223,8 @@ def check_likelihood(likelihood: object) -> None:
         )
 
 
-def _check_gram(gram: Array, covariance: bool) -> None:
+def check_gram(gram: Array, covariance: bool) -> None:
+    """Raise an error if a matrix is no covariance; one that is known to be one must be finite."""
     if gram.ndim != 2 or gram.shape[0] != gram.shape[1]:
         raise ValueError(f"gram must be a square matrix (n, n), got shape {gram.shape}.")
     if gram.shape[0] == 0:
@@ -251,7 +252,7 @@ def _check_gram(gram: Array, covariance: bool) -> None:
 
 def _check_class_grams(gram: Array, n_classes: int, covariance: bool) -> None:
     if gram.ndim == 2:
-        _check_gram(gram, covariance)
+        check_gram(gram, covariance)
         return
     if gram.ndim != 3 or gram.shape[0] != n_classes:
         raise ValueError(
@@ -259,7 +260,7 @@ def _check_class_grams(gram: Array, n_classes: int, covariance: bool) -> None:
             f"classes, got shape {gram.shape}. Give kernels.PerClass as many kernels as there are classes."
         )
     for of_one in gram:
-        _check_gram(of_one, covariance)
+        check_gram(of_one, covariance)
 
 
 def _check_codes(t: Array, likelihood: Likelihood) -> None:

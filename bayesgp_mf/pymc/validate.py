@@ -19,7 +19,8 @@ from bayesgp_mf.container.groups import Container, copied, get_group, group_name
 from bayesgp_mf.container.layout import DOUBT, SAMPLE_DIMS, common_attrs
 from bayesgp_mf.container.read import fit_group, from_container, has_random_kernels
 from bayesgp_mf.container.stored import describe_priors
-from bayesgp_mf.diagnostics.agreement import Agreement, agreement
+from bayesgp_mf.diagnostics.agreement import Agreement, agreement, draws_of
+from bayesgp_mf.diagnostics.importance import FEWEST_IN_CHAIN
 from bayesgp_mf.diagnostics.orthant import log_orthant_probability
 from bayesgp_mf.errors import NotPositiveDefiniteError, UndefinedQuantityError
 from bayesgp_mf.fitting import Seed, predict
@@ -144,9 +145,12 @@ def validate(
     check_flags(progress=progress)
     if not (isinstance(target_accept, float) and 0.0 < target_accept < 1.0):
         raise ValueError(f"target_accept must be a rate between 0 and 1, such as 0.9, got {target_accept!r}.")
+    if draws < FEWEST_IN_CHAIN:
+        raise ValueError(f"draws must be at least {FEWEST_IN_CHAIN} in a chain, got {draws!r}.")
     given: dict[str, Any] = {"kernel": kernel, "likelihood": likelihood, "method": method}
     model = generative_of(idata, kernel, likelihood, priors)
     process, fit = from_container(idata, **given), fit_group(idata)
+    draws_of("idata", idata)  # which raises what the comparison would, before anything is sampled
     if X_new is not None:
         of_new: dict[str, Any] = {"offset": offset, "trials": trials}
         idata = predict(copied(idata), X_new, draws=False, **of_new, **given)
@@ -254,8 +258,9 @@ def _convergence(posterior: xr.Dataset) -> tuple[float, float]:
     import arviz as az
 
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of one chain, and of entries that stay as they are
-        r_hat, ess = az.rhat(posterior), az.ess(posterior, method="bulk")
+        warnings.simplefilter("ignore")  # of entries that stay as they are
+        ess = az.ess(posterior, method="bulk")
+        r_hat = az.rhat(posterior) if posterior.sizes["chain"] > 1 else np.nan * ess
     return max(float(r_hat[name].max()) for name in r_hat), min(float(ess[name].min()) for name in ess)
 
 

@@ -49,6 +49,7 @@ from bayesgp_mf.inputs.options import as_kernel, check_model
 from bayesgp_mf.inputs.tables import feature_names
 from bayesgp_mf.likelihoods import Likelihood, Probit
 from bayesgp_mf.matrices.blas import one_thread_if_small
+from bayesgp_mf.matrices.memory import check_draws
 from bayesgp_mf.methods import MethodName, get_method
 from bayesgp_mf.processes.process import Marginals, Tuned
 from bayesgp_mf.processes.several_classes import make_process
@@ -65,6 +66,7 @@ FEWEST = 20
 """Data sets of which at least so many must be seen."""
 MANY = 200
 """Replicas from which on a spread that is off by a quarter is seen."""
+FEWER_DRAWS = "Ask for fewer: calibrate(..., draws=...)."
 GROUP = "prior_sbc"
 """The group that simuk writes, and ArviZ's plot_ecdf_pit reads."""
 
@@ -164,6 +166,7 @@ def calibrate(
     _check_all_random(model, strategy)
     drawn = () if model.random is None else model.random.names
     named = as_quantities(quantities, (*SAMPLE_DIMS, "f", "mean_f", "log_likelihood", *drawn))
+    check_draws(int(draws), len(model.X) * (model.likelihood.n_classes or 1), "training", FEWER_DRAWS)
     control = control_of(marginals, solver, model.likelihood, Control(progress=False))
     stated = _stated(model, source, solver, strategy, named, draws) | {"marginals": marginals}
     log = Log.of(path, stated, "calibrate", "replicas", random_seed, partial(_is_rank, int(draws)))

@@ -65,8 +65,10 @@ class Log:
             header = json.loads(first)
             entropy, there = int(header["entropy"]), dict(header["call"])
         if there != call:
-            other = [name for name in call if there.get(name) != call[name]]
-            numbers = [f"{name}={there[name]}" for name in other if isinstance(there.get(name), int | float)]
+            other = [name for name in {**call, **there} if there.get(name, ...) != call.get(name, ...)]
+            numbers = [
+                f"{name}={there[name]}" for name in other if isinstance(there.get(name), int | float) and name in call
+            ]
             same = f"{', '.join(numbers)} (and more {self.parts}, if these are too few), "
             raise ValueError(
                 f"path {str(path)!r} has {self.parts} of another call, which differs in {', '.join(other)}. Give "

@@ -25,12 +25,13 @@ from bayesgp_mf.fitting import Seed
 from bayesgp_mf.hyper import Prior, Target
 from bayesgp_mf.hyper.priors import LogNormal, quantiles
 from bayesgp_mf.hyper.target import Model, all_names, check_known, with_own_priors
+from bayesgp_mf.inference.problem import check_gram
 from bayesgp_mf.inference.solution import Control
 from bayesgp_mf.inputs.frames import as_pandas, kind_of, row_labels
 from bayesgp_mf.inputs.groups import as_inputs_of
 from bayesgp_mf.inputs.options import as_kernel, as_likelihood, as_names, check_model
 from bayesgp_mf.inputs.tables import as_offset, check_all_same_cases, check_here, feature_names
-from bayesgp_mf.kernels import Kernel
+from bayesgp_mf.kernels import Kernel, is_built_in
 from bayesgp_mf.likelihoods import Likelihood, Probit
 from bayesgp_mf.likelihoods.by_case import by_case
 from bayesgp_mf.matrices.blas import one_thread_if_small
@@ -39,6 +40,8 @@ from bayesgp_mf.matrices.memory import check_draws, check_memory
 from bayesgp_mf.methods import get_method
 from bayesgp_mf.types import Array
 
+LARGEST_LOG = 700.0
+"""Of a parameter's logarithm: beyond it there are no numbers."""
 LABELS = ("0", "1")
 """The names of two classes before there are labels."""
 
@@ -104,6 +107,11 @@ class Generative:
             if isinstance(prior, LogNormal) and prior.common:
                 of_each = prior.levels(of_each, rng.random(count))
             log_free[:, own] = quantiles(prior, of_each, target.start[own], low, high)
+        if not np.all(np.abs(log_free) < LARGEST_LOG):
+            beyond = target.names[int(np.argmax(np.abs(log_free).max(axis=0)))]
+            raise ValueError(
+                f"priors of {beyond} draw values beyond exp(+-{LARGEST_LOG:g}), where numbers end. Give a narrower one."
+            )
         return [target.model_at(each) for each in log_free]
 
     def latent(self, kernel: Kernel, count: int, rng: np.random.Generator) -> Array:
@@ -121,8 +129,11 @@ class Generative:
 
     def _roots(self, kernel: Kernel) -> list[Array]:
         check_memory(len(self.X))
-        grams = kernel.gram(self.X)
-        return [psd_root(np.asfortranarray(gram)) for gram in (grams if grams.ndim == 3 else [grams])]
+        with np.errstate(over="ignore", invalid="ignore"):
+            grams = kernel.gram(self.X)
+        for gram in (each := grams if grams.ndim == 3 else [grams]):
+            check_gram(gram, covariance=is_built_in(kernel))
+        return [psd_root(np.asfortranarray(gram)) for gram in each]
 
     def draw(self, models: list[Model], rng: np.random.Generator) -> tuple[Array, NDArray[Any]]:
         """Draw latent values ``(k, n)``, or ``(k, n, C)``, and targets ``(k, n)``, one of each for each model."""
@@ -267,7 +278,7 @@ def prior_predictive(
     if idata is None:
         model = generative(X, kernel, likelihood or Probit(), priors, bounds, fixed, offset)
     else:
-        for name, given in (("bounds", bounds), ("fixed", tuple(fixed) or None), ("offset", offset)):
+        for name, given in (("bounds", bounds), ("fixed", as_names("fixed", fixed) or None), ("offset", offset)):
             if given is not None:
                 raise ValueError(f"{name} is that of the fit, where prior_predictive is asked of one. Leave it out.")
         model = generative_of(idata, kernel, likelihood, priors)

@@ -203,7 +203,8 @@ def test_a_design_that_is_too_large_is_refused_before_anything_is_solved(set_mem
     [
         ({"starts": 0}, "starts must be a positive integer, got 0"),
         ({"points": 0}, "points must be a positive integer, got 0"),
-        ({"reach": 1.0}, "reach must be a number > 1, got 1.0"),
+        ({"reach": 1.0}, "reach must be a number > 1 that can be squared, got 1.0"),
+        ({"reach": 1e300}, "reach must be a number > 1 that can be squared"),
     ],
 )
 def test_bad_options_are_refused(options, message):

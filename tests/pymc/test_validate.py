@@ -245,8 +245,20 @@ def test_what_cannot_be_sampled_is_refused_before(make, words):
 def test_arguments_are_checked():
     with pytest.raises(ValueError, match="draws must be"):
         bgp.validate(gaussian(), draws=0)
+    with pytest.raises(ValueError, match="draws must be at least 4 in a chain, got 3"):
+        bgp.validate(gaussian(), draws=3)
+    through_zero = bgp.fit([[0.0], [1.0], [2.0]], [0, 1, 1], bgp.kernels.Linear(), draws=20, random_seed=1)
+    with pytest.raises(ValueError, match=r"f of idata must have .* no case whose draws are all the same"):
+        bgp.validate(through_zero, **SHORT)
     with pytest.raises(ValueError, match="priors names 'nonsense', which this model does not have; it has"):
         bgp.validate(gaussian(), priors={"nonsense": bgp.hyper.LogNormal(0.0, 1.0)}, **SHORT)
+
+
+def test_one_chain_has_no_r_hat_and_nothing_is_logged_of_it(caplog):
+    found = bgp.validate(gaussian(), **SHORT | {"chains": 1})
+    assert np.isnan(found.r_hat)
+    assert not caplog.records
+    assert "one chain has no r-hat" in found.verdict
 
 
 def test_a_reference_is_saved_and_loaded(tmp_path):

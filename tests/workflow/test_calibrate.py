@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import numpy as np
 import pytest
 
@@ -67,6 +69,12 @@ def test_a_file_of_another_call_is_refused(tmp_path):
             bgp.calibrate(X, KERNEL, replicas=2, path=path, **{"draws": 9, **other})
     with pytest.raises(ValueError, match="inputs"):
         bgp.calibrate(2.0 * X, KERNEL, replicas=2, draws=9, path=path)
+    header, *lines = path.read_text().split("\n")
+    path.write_text(
+        "\n".join([json.dumps(json.loads(header) | {"call": {**json.loads(header)["call"], "new": 1}}), *lines])
+    )
+    with pytest.raises(ValueError, match=r"differs in new\. Give another name"):
+        bgp.calibrate(X, KERNEL, replicas=2, draws=9, path=path)
     path.write_text("no file of ours")
     with pytest.raises(ValueError, match=r"no file of bgp\.calibrate, or damaged"):
         bgp.calibrate(X, KERNEL, replicas=2, draws=9, path=path)
@@ -124,6 +132,7 @@ def test_what_does_not_go_together_is_refused_before_any_work():
         "bounds must map names": {"bounds": 3},
         "fixed names 'zz', which this model does not have": {"fixed": ["zz"]},
         "must return a finite number for each": {"quantities": {"a": lambda f, y: 1.0}},
+        "quantities\\['a'\\] must return real numbers": {"quantities": {"a": lambda f, y: 1j * f[:, 0]}},
         "path must be the name of a file": {"path": 3},
     }.items():
         with pytest.raises(ValueError, match=message):

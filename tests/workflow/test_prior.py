@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
 from scipy.integrate import quad
 from scipy.special import expit, logit
-from scipy.stats import kstest, norm
+from scipy.stats import gumbel_l, gumbel_r, kstest, norm
 
 import bayesgp_mf as bgp
 from bayesgp_mf.hyper import Exponential, LogNormal
@@ -26,6 +28,16 @@ LIKELIHOODS = {
     "softmax": (bgp.Softmax(classes=("a", "b", "c")), {0, 1, 2}),
     "multinomial": (bgp.MultinomialProbit(classes=("a", "b", "c")), {0, 1, 2}),
 }
+
+
+@dataclass(frozen=True)
+class Density:
+    """A prior of one's own."""
+
+    of: Any
+
+    def log_density(self, log_value):
+        return self.of.log_density(log_value)
 
 
 @pytest.mark.parametrize("name", LIKELIHOODS)
@@ -101,6 +113,44 @@ def test_what_cannot_be_drawn_is_refused_in_words():
     idata = bgp.fit(X, X[:, 0] > 0, KERNEL, draws=20, random_seed=1)
     with pytest.raises(ValueError, match="offset is that of the fit"):
         bgp.prior_predictive(idata, offset=np.zeros(25))
+    with pytest.raises(ValueError, match="fixed must be a collection"):
+        bgp.prior_predictive(idata, fixed=5)
+    with pytest.raises(ValueError, match="The kernel overflows at these inputs"):
+        bgp.prior_predictive(1e200 * X, bgp.kernels.Linear())
+    with pytest.raises(ValueError, match="prior variance of the cases in X must be finite"):
+        bgp.priors.suggest(1e200 * X, bgp.kernels.Linear())
+    with pytest.raises(ValueError, match="priors of variance draw values beyond"):
+        bgp.prior_predictive(X, KERNEL, priors={"variance": LogNormal(0.0, 500.0)}, random_seed=1)
+    with pytest.raises(ValueError, match="offset must be between -700 and 700"):
+        bgp.priors.suggest(X, KERNEL, bgp.NegativeBinomial(1.0), between=(1, 20), offset=1000.0)
+    with pytest.raises(TypeError, match="missing 1 required positional argument: 'dispersion'"):
+        bgp.NegativeBinomial()
+
+
+@pytest.mark.parametrize(
+    ("prior", "of_log"),
+    [
+        (LogNormal(60.0, 0.5), norm(60.0, 0.5)),
+        (LogNormal(-90.0, 2.0, power=-2.0), norm(45.0, 1.0)),
+        (LogNormal(0.5, 1e-4), norm(0.5, 1e-4)),
+        (LogNormal(1.0, 3.0, common=4.0), norm(1.0, 5.0)),
+        (Exponential(1e-20, 0.5), gumbel_l(2.0 * np.log(1e20), 2.0)),
+        (Exponential(1e-20, -0.5), gumbel_r(-2.0 * np.log(1e20), 2.0)),
+    ],
+)
+@pytest.mark.parametrize("cut", [False, True])
+@pytest.mark.parametrize("own", [False, True])
+def test_draws_follow_a_prior_wherever_the_kernel_starts(prior, of_log, cut, own):
+    if own:  # of which a density is known, and no more
+        prior = Density(prior) if not getattr(prior, "common", 0.0) else Density(LogNormal(1.0, 5.0))
+    low, high = of_log.ppf([0.3, 0.9] if cut else [0.0, 1.0])
+    kernel, bounds = KERNEL, None
+    if cut:  # bounds hold where a kernel starts
+        kernel, bounds = KERNEL.replace(variance=np.exp(of_log.ppf(0.4))), {"variance": (np.exp(low), np.exp(high))}
+    prior = bgp.prior_predictive(X[:2], kernel, priors={"variance": prior}, bounds=bounds, draws=2000, random_seed=1)
+    drawn = np.log(prior["prior"]["variance"].values[0])
+    share = (of_log.cdf(drawn) - of_log.cdf(low)) / (of_log.cdf(high) - of_log.cdf(low))
+    assert kstest(share, "uniform").pvalue > 1e-3
 
 
 @pytest.mark.parametrize(
@@ -139,6 +189,20 @@ def test_factors_of_a_product_share_its_variance():
     product = bgp.kernels.Gaussian(columns=[0], variance=3.0) * bgp.kernels.Gaussian(columns=[1], variance=0.2)
     priors = bgp.priors.suggest(X, product)
     assert sum(priors[name].mean for name in priors if "variance" in name) == pytest.approx(0.0, abs=1e-3)
+
+
+@pytest.mark.parametrize("form", ["log-normal", "penalised complexity"])
+def test_sums_of_products_have_the_variance_that_was_asked_for(form):
+    a, b, c = bgp.kernels.Gaussian(variance=3.0), bgp.kernels.Linear(), bgp.kernels.Bias(0.2)
+    for kernel in (a * b + c, (a + b) * c, (a * b + c) * bgp.kernels.Matern32(), a * a + c):
+        priors = bgp.priors.suggest(X, kernel, bgp.Poisson(), between=(1.0, 20.0), form=form)
+        medians = {}
+        for name in priors.keys() & kernel.params.keys():
+            if "lengthscale" not in name:
+                own = priors[name]
+                medians[name] = np.exp(own.mean) if form == "log-normal" else (np.log(2.0) / own.rate) ** 2
+        sd = np.sqrt(np.mean(kernel.replace(**medians).diag(X)))
+        assert 1.645 * sd == pytest.approx(0.5 * np.log(20.0), rel=1e-3)
 
 
 def test_what_targets_do_is_asked_where_nothing_tells_it():
