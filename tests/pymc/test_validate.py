@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import arviz
 import numpy as np
 import pytest
 import xarray as xr
@@ -254,10 +255,10 @@ def test_arguments_are_checked():
         bgp.validate(gaussian(), priors={"nonsense": bgp.hyper.LogNormal(0.0, 1.0)}, **SHORT)
 
 
-def test_one_chain_has_no_r_hat_and_nothing_is_logged_of_it(caplog):
+def test_one_chain_has_no_r_hat_and_arviz_is_not_asked_which_would_log_of_it(monkeypatch):
+    monkeypatch.setattr(arviz, "rhat", None)
     found = bgp.validate(gaussian(), **SHORT | {"chains": 1})
     assert np.isnan(found.r_hat)
-    assert not caplog.records
     assert "one chain has no r-hat" in found.verdict
 
 

@@ -80,6 +80,11 @@ def test_a_file_of_another_call_is_refused(tmp_path):
         bgp.calibrate(X, KERNEL, replicas=2, draws=9, path=path)
 
 
+def test_more_draws_than_fit_into_memory_are_refused():
+    with pytest.raises(MemoryError, match=r"Ask for fewer: calibrate\(\.\.\., draws=\.\.\.\)"):
+        bgp.calibrate(X, KERNEL, draws=10**12, progress=False)
+
+
 def test_ctrl_c_keeps_what_is_done():
     seen = []
 
