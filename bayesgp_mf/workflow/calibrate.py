@@ -122,7 +122,8 @@ def calibrate(
         The covariance from which data sets are drawn, if not that of the fits: how far posteriors are off where a prior
         is wrong. Its parameters are not drawn.
     path : str or Path, optional
-        A file to which each replica is written when it is done. A second call with the same arguments goes on there.
+        A file to which each replica is written when it is done. A second call with the same arguments goes on there;
+        a quantity is known by its name, so that another function needs another one.
     processes, client
         How many replicas at a time, each in its own process; or a Dask cluster (`hyper.Evidence`).
     random_seed : int, numpy.random.Generator or None
