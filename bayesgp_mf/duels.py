@@ -262,7 +262,7 @@ class Duels:
         table = pd.concat([self._side(names, ""), self._side(names, SECOND)], axis=1)
         table = table.assign(**({HOME: 0.0} if self.has_home else {}), **{KIND: ITEM}, **(common or {}))
         process, rng = posterior(idata), as_generator(random_seed)
-        if not _has_kinds(process.parts[0].kernel):
+        if not all(_has_kinds(part.kernel) for part in process.parts):
             raise ValueError(
                 "utilities are known of a fit with the kernel of the duels: fit(duels.X, duels.y, duels.kernel(), ...)."
             )

@@ -148,8 +148,11 @@ def test_utilities_of_one_judge_are_told_by_a_column_that_both_sides_have_in_com
 def test_utilities_of_a_fit_with_another_kernel_are_refused():
     duels = Duels(["Ann", "Ann", "Bob"], ["Bob", "Cy", "Cy"])
     idata = bgp.fit(duels.X, duels.y, Categorical(1.0, columns="item"), bgp.Probit(), **QUIET)
-    with pytest.raises(ValueError, match=r"fit with the kernel of the duels: fit\(duels.X"):
-        duels.utility(idata)
+    own = bgp.fit(duels.X, duels.y, duels.kernel(), bgp.Probit(), **QUIET)
+    assert len(duels.utility(own, random_seed=1)) == 3
+    for wrong in (idata, bgp.combine({"own": own, "wrong": idata}, weights="evidence", random_seed=1)):
+        with pytest.raises(ValueError, match=r"fit with the kernel of the duels: fit\(duels.X"):
+            duels.utility(wrong)
 
 
 def test_the_width_of_ties_is_tuned_so_that_both_sides_stay_alike():
