@@ -5,7 +5,7 @@ An item has a utility f, and wins a duel where f(a) - f(b), plus noise, is above
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Self
 
 import numpy as np
@@ -107,12 +107,26 @@ class Duels:
 
         Duels of neighbours leave out what a ranking says beyond them: that all duels of one ranking have the same
         noise. Of a ranking of k items, k - 1 duels are made.
+
+        Raises
+        ------
+        ValueError
+            If a ranking is a text and no sequence of names, or as `Duels`.
         """
+        rankings = list(rankings)
+        text = next((ranking for ranking in rankings if isinstance(ranking, str)), None)
+        if text is not None:  # whose letters would be items
+            raise ValueError(
+                f"each ranking must be a sequence of names, got the text {text!r}. Of a dict pass its values(), of a "
+                "data frame with a row for each ranking to_numpy()."
+            )
         pairs = [pair for ranking in rankings for pair in zip(ranking, list(ranking)[1:], strict=False)]
         return cls([a for a, _ in pairs], [b for _, b in pairs], items=items)
 
     def cases(self, first: ArrayLike, second: ArrayLike, *, home: ArrayLike | None = None) -> pd.DataFrame:
-        """Return duels of some items with others as inputs of `predict`, whose p is that the first one wins.
+        """Return duels of some items with others as inputs of `predict`.
+
+        Its ``p`` is the probability that the first one wins; with ties, those of loss, tie and win of the first.
 
         Parameters
         ----------
@@ -137,10 +151,14 @@ class Duels:
             if at_home.shape != a.shape:
                 raise ValueError(f"home must have one entry for each of {a.size} duels, got shape {at_home.shape}.")
             neither = np.asarray(pd.isna(at_home))
+            at_home = at_home.astype(str).astype(object)  # as names of items are
             here, there = at_home == a, at_home == b
             if not (neither | here | there).all():
                 row = int(np.argmin(neither | here | there))
-                raise ValueError(f"home must be one of both items, or None; in duel {row} it is {at_home[row]!r}.")
+                raise ValueError(
+                    f"home must be one of both items, or None; in duel {row} it is {at_home[row]!r}, and they are "
+                    f"{a[row]!r} and {b[row]!r}."
+                )
             table[HOME] = here.astype(float) - there.astype(float)
         elif home is not None:
             raise ValueError(
@@ -163,7 +181,14 @@ class Duels:
         kernel: Kernel = Kinds(difference, below, column=KIND, kinds=[DUEL, ITEM])
         return kernel + Linear(0.1, columns=HOME) if self.has_home else kernel
 
-    def utility(self, idata: Container, *, draws: int = 4000, random_seed: Any = None) -> pd.DataFrame:
+    def utility(
+        self,
+        idata: Container,
+        *,
+        common: Mapping[str, Any] | None = None,
+        draws: int = 4000,
+        random_seed: Any = None,
+    ) -> pd.DataFrame:
         """Return what a fit says of the utility of each item, best first.
 
         Utilities are those above the mean of all items, in units of the likelihood's latent value: only differences
@@ -173,6 +198,9 @@ class Duels:
         ----------
         idata : InferenceData or DataTree
             A fit to `X` and `y` with `kernel`.
+        common : mapping of str to value, optional
+            For columns that you added to `X` and both sides have in common, the values to ask for:
+            ``{"judge": "Ann"}``.
         draws : int
             From the posterior, of all utilities together.
         random_seed : int, Generator or None
@@ -182,8 +210,13 @@ class Duels:
         -------
         DataFrame
             A row for each item: mean, sd, 5 % and 95 % quantiles, the probability to be the best, and the mean rank.
+
+        Raises
+        ------
+        ValueError
+            If it is no fit with `kernel`, or columns are missing in ``common``.
         """
-        utilities = self._drawn(idata, draws, random_seed)
+        utilities = self._drawn(idata, common, draws, random_seed)
         ranks = _ranks(utilities)
         low, high = np.percentile(utilities, BAND, axis=0)
         columns = {
@@ -195,9 +228,16 @@ class Duels:
         }
         return pd.DataFrame(columns, index=self.items.index).sort_values("mean", ascending=False)
 
-    def ranks(self, idata: Container, *, draws: int = 4000, random_seed: Any = None) -> pd.DataFrame:
+    def ranks(
+        self,
+        idata: Container,
+        *,
+        common: Mapping[str, Any] | None = None,
+        draws: int = 4000,
+        random_seed: Any = None,
+    ) -> pd.DataFrame:
         """Return the probability of each rank for each item, 1 for the best; arguments are those of `utility`."""
-        ranks = _ranks(self._drawn(idata, draws, random_seed))
+        ranks = _ranks(self._drawn(idata, common, draws, random_seed))
         places = np.arange(1, len(self.items) + 1)
         shares = np.array([(ranks == place).mean(axis=0) for place in places]).T
         return pd.DataFrame(shares, index=self.items.index, columns=pd.Index(places, name="rank"))
@@ -207,21 +247,33 @@ class Duels:
         if len(self.items.columns):
             unknown = sorted(set(names) - set(self.items.index))
             if unknown:
-                raise ValueError(f"items must have a row for every item of a duel, and {unknown[:5]} have none.")
+                raise ValueError(
+                    f"items must have a row for every item of a duel, and {unknown[:5]} have none. "
+                    "Names are its index: items.set_index(...)."
+                )
             features = self.items.loc[names].reset_index(drop=True)
             return pd.concat([pd.Series(names, name=ITEM), features], axis=1).add_suffix(suffix)
         return pd.DataFrame({f"{ITEM}{suffix}": names})
 
-    def _drawn(self, idata: Container, draws: int, random_seed: Any) -> Array:
+    def _drawn(self, idata: Container, common: Mapping[str, Any] | None, draws: int, random_seed: Any) -> Array:
         """Draw utilities ``(draws, items)``, less the mean of all."""
         check_integers(1, draws=draws)
         names = np.asarray(self.items.index)
         table = pd.concat([self._side(names, ""), self._side(names, SECOND)], axis=1)
-        table = table.assign(**({HOME: 0.0} if self.has_home else {}), **{KIND: ITEM})
+        table = table.assign(**({HOME: 0.0} if self.has_home else {}), **{KIND: ITEM}, **(common or {}))
         process, rng = posterior(idata), as_generator(random_seed)
+        if not all(_has_kinds(part.kernel) for part in process.parts):
+            raise ValueError(
+                "utilities are known of a fit with the kernel of the duels: fit(duels.X, duels.y, duels.kernel(), ...)."
+            )
         node = rng.choice(len(process.parts), (1, draws), p=process.weights)
         (utilities,) = draw_latent(process, process.new_inputs(table), node, rng)
         return np.asarray(utilities - utilities.mean(axis=1, keepdims=True))
+
+
+def _has_kinds(kernel: Kernel) -> bool:
+    """Tell whether a kernel knows items from duels."""
+    return isinstance(kernel, Kinds) or any(_has_kinds(part) for part in kernel.parts)
 
 
 def _ranks(utilities: Array) -> NDArray[np.intp]:
@@ -235,7 +287,10 @@ def _names(name: str, given: Any) -> NDArray[Any]:
         raise ValueError(f"{name} must be a name for each duel, got an array of shape {names.shape}.")
     missing = np.asarray(pd.isna(names))
     if missing.any():
-        raise ValueError(f"{name} must name an item in every duel, and lacks it in duel {int(np.argmax(missing))}.")
+        raise ValueError(
+            f"{name} must name an item in every duel, and lacks it in duel {int(np.argmax(missing))}. "
+            "Name both items of a tie too, and say in tie which duels are ties."
+        )
     return np.array([str(each) for each in names], dtype=object)
 
 

@@ -121,6 +121,50 @@ def test_features_tell_of_items_that_never_met_others():
     assert table.loc["wine 11", "sd"] > table.loc["wine 5", "sd"]
 
 
+def test_numbers_are_names_on_the_home_side_too():
+    duels = Duels([1, 2, 3, 1], [2, 3, 1, 2], home=np.array([1, 3, None, 2], dtype=object))
+    same = Duels(["1", "2", "3", "1"], ["2", "3", "1", "2"], home=["1", "3", None, "2"])
+    pd.testing.assert_frame_equal(duels.X, same.X)
+    assert duels.X["home"].tolist() == [1.0, 1.0, 0.0, 1.0]
+
+
+def test_utilities_of_one_judge_are_told_by_a_column_that_both_sides_have_in_common():
+    rng = np.random.default_rng(8)
+    a = rng.integers(0, 6, 400)
+    b = (a + rng.integers(1, 6, 400)) % 6
+    judge = rng.permutation(np.repeat([1, -1], 200))  # the second has the opposite taste
+    won = judge * (WORTH[a] - WORTH[b]) + rng.standard_normal(400) > 0
+    duels = Duels(NAMES[np.where(won, a, b)], NAMES[np.where(won, b, a)])
+    tastes = Categorical(1.0, columns="item") * Categorical(1.0, columns="judge")
+    X = duels.X.assign(judge=np.where(judge > 0, "Uma", "Val"))
+    idata = bgp.fit(X, duels.y, duels.kernel(tastes), bgp.Probit(), **QUIET)
+    assert list(duels.utility(idata, common={"judge": "Uma"}, random_seed=1).index) == list(NAMES)
+    assert list(duels.utility(idata, common={"judge": "Val"}, random_seed=1).index) == list(NAMES[::-1])
+    assert duels.ranks(idata, common={"judge": "Val"}, random_seed=1).loc["Flo", 1] > 0.9
+    with pytest.raises(ValueError, match=r"It has no \['judge'\]"):
+        duels.utility(idata)
+
+
+def test_utilities_of_a_fit_with_another_kernel_are_refused():
+    duels = Duels(["Ann", "Ann", "Bob"], ["Bob", "Cy", "Cy"])
+    idata = bgp.fit(duels.X, duels.y, Categorical(1.0, columns="item"), bgp.Probit(), **QUIET)
+    own = bgp.fit(duels.X, duels.y, duels.kernel(), bgp.Probit(), **QUIET)
+    assert len(duels.utility(own, random_seed=1)) == 3
+    for wrong in (idata, bgp.combine({"own": own, "wrong": idata}, weights="evidence", random_seed=1)):
+        with pytest.raises(ValueError, match=r"fit with the kernel of the duels: fit\(duels.X"):
+            duels.utility(wrong)
+
+
+def test_the_width_of_ties_is_tuned_so_that_both_sides_stay_alike():
+    winner, loser, tie, _ = _played(300, np.random.default_rng(9), band=0.15)
+    duels = Duels(NAMES[winner], NAMES[loser], tie=tie)
+    tuned = {"hyper": "evidence", "bounds": {"noise_variance": (0.01, 1000.0)}}
+    idata = bgp.fit(duels.X, duels.y, duels.kernel(), bgp.Ordinal([-0.5, 0.5]), **tuned, **QUIET)
+    p = bgp.predict(idata, duels.cases(["Cy", "Dee"], ["Dee", "Cy"]), draws=False)["predictions"]["p"].values
+    np.testing.assert_allclose(p[0], p[1, ::-1], atol=1e-6)
+    np.testing.assert_allclose(0.5 / np.sqrt(float(idata["fit"]["noise_variance"])), 0.15, atol=0.06)
+
+
 def test_rankings_are_duels_of_neighbours():
     duels = Duels.from_rankings([["Ann", "Bob", "Cy"], ["Ann", "Cy"]])
     other = Duels(["Ann", "Bob", "Ann"], ["Bob", "Cy", "Cy"])
@@ -135,19 +179,24 @@ def test_rankings_are_duels_of_neighbours():
         (lambda: Duels(["Ann", "Bob"], ["Bob"]), r"loser must have one entry for each of 2 winners"),
         (
             lambda: Duels(["Ann", None], ["Bob", "Ann"]),
-            "winner must name an item in every duel, and lacks it in duel 1",
+            "winner must name an item in every duel, and lacks it in duel 1.*say in tie",
         ),
         (lambda: Duels(["Ann", "Bob"], ["Bob", "Bob"]), "an item cannot meet itself, and 'Bob' does in duel 1"),
         (lambda: Duels([["Ann"]], [["Bob"]]), "winner must be a name for each duel"),
         (lambda: Duels(["Ann", "Bob"], ["Bob", "Cy"], tie=[0, 1]), "tie must be True or False"),
-        (lambda: Duels(["Ann", "Bob"], ["Bob", "Cy"], home=["Ann", "Dee"]), "in duel 1 it is 'Dee'"),
+        (
+            lambda: Duels(["Ann", "Bob"], ["Bob", "Cy"], home=["Ann", "Dee"]),
+            "in duel 1 it is 'Dee', and they are 'Cy' and 'Bob'",
+        ),
         (lambda: Duels(["Ann", "Bob"], ["Bob", "Cy"], home=["Ann"]), "home must have one entry for each of 2 duels"),
         (lambda: Duels(["a", "b"], ["b", "c"]).cases(["a"], ["b"], home=["a"]), "home was not given"),
         (lambda: Duels(["a", "b"], ["b", "c"]).cases(["a"], ["b", "c"]), "as many items, got 1 and 2"),
         (
             lambda: Duels(["a", "b"], ["b", "c"], items=pd.DataFrame({"x": [1.0]}, index=["a"])),
-            r"and \['c'\] have",
+            r"and \['c'\] have none. Names are its index",
         ),
+        (lambda: Duels.from_rankings({"first": ["Ann", "Bob", "Cy"]}), "got the text 'first'. Of a dict pass"),
+        (lambda: Duels.from_rankings(pd.DataFrame({"x": ["Ann", "Bob", "Cy"]})), "got the text 'x'"),
         (lambda: Duels(["a", "b"], ["b", "a"], items=pd.DataFrame({"home": [1, 2]}, index=["a", "b"])), "Rename it"),
         (lambda: Duels(["a", "b"], ["b", "a"], items=pd.DataFrame({"x": [1, 2]}, index=["a", "a"])), "each once"),
     ],

@@ -294,7 +294,10 @@ def _not_two_classes(classes: Sequence[Any], likelihood: Likelihood) -> str:
     name = type(likelihood).__name__
     shown = [str(c) for c in classes[:5]] + ["..."] * (len(classes) > 5)
     if len(classes) == 1:
-        return f"y must hold exactly two classes for {name}, got only {shown}. There is nothing to tell apart."
+        return (
+            f"y must hold exactly two classes for {name}, got only {shown}. There is nothing to tell apart. "
+            "Where each case names its winner first, use bgp.duels.Duels."
+        )
     if len(classes) > MOST_REAL and all(isinstance(label, float | np.floating) for label in classes):
         return (
             f"y must hold exactly two classes for {name}, got {len(classes)} distinct real numbers. Threshold "
@@ -303,5 +306,6 @@ def _not_two_classes(classes: Sequence[Any], likelihood: Likelihood) -> str:
     first = classes[0].item() if isinstance(classes[0], np.generic) else classes[0]
     return (
         f"y must hold exactly two classes for {name}, got {len(classes)}: {shown}. Use "
-        f"likelihood=bgp.MultinomialProbit(), or tell one from the rest: y == {first!r}."
+        f"likelihood=bgp.MultinomialProbit(), or bgp.Ordinal(cuts) if they have an order, or tell one from the rest: "
+        f"y == {first!r}."
     )

@@ -157,7 +157,8 @@ class Difference(Functional):
     Raises
     ------
     ValueError
-        If there are not as many columns of both, or one column is in both.
+        If there are not as many columns of both, or one column is in both; later, if ``kernel`` is of none of the
+        first.
     TypeError
         If ``kernel`` is no kernel, or one for each class.
 
@@ -191,6 +192,11 @@ class Difference(Functional):
     def terms(self, X: Array) -> list[Term]:
         """Return f at the inputs of the first, and less f at those of the second."""
         first, second = (positions_among(columns, X.shape[1]) for columns in (self.first, self.second))
+        if not any(column in self.kernel.readers(how, X.shape[1]) for how in ("numbers", "groups") for column in first):
+            raise ValueError(
+                f"a difference is zero where its kernel takes none of the columns {list(first)} of first, and "
+                f"{self.kernel!r} does not. Name the columns of first in it, not those of second."
+            )
         found = []
         for factor, side in ((1.0, first), (-1.0, second)):
             sources = np.arange(X.shape[1])
@@ -318,7 +324,8 @@ class Kinds(Functional):
     noise : sequence of float, optional
         The noise variance of each kind where it is 1 for the likelihood: the likelihood sees the functional over
         the root of it. With ``Probit(1.0)`` they are noise variances; a slope of small noise is nearly an
-        inequality.
+        inequality. Latent values of a case, such as ``latent_mean`` of `predict`, are those over the root: to see
+        slopes in their own units, give them one more kind, of noise 1.
 
     Raises
     ------
@@ -370,7 +377,9 @@ class Kinds(Functional):
                     "kernel k, and pass k, Slope(k, ...), Difference(k, ...)."
                 )
         self.kinds = tuple(range(len(kernels)) if kinds is None else kinds)
-        self.noise = (1.0,) * len(kernels) if noise is None else tuple(positive("noise", noise, vector=True).tolist())
+        self.noise = (
+            (1.0,) * len(kernels) if noise is None else tuple(np.ravel(positive("noise", noise, vector=True)).tolist())
+        )
         for name, values in (("kinds", self.kinds), ("noise", self.noise)):
             if len(values) != len(kernels):
                 raise ValueError(f"{name} must have one entry for each of {len(kernels)} kernels, got {list(values)}.")

@@ -26,14 +26,14 @@ table.head(6).round(2)
 # %%
 # The intervals of neighbours overlap: 38 matches of each team do not order them all.
 
-fig, ax = plt.subplots(figsize=(5.6, 4.6))
+fig, ax = plt.subplots(figsize=(5.3, 4.6))
 fig.suptitle("Strengths after the season, with 90 % intervals")
 place = np.arange(len(table))
 ax.hlines(place, table["5%"], table["95%"], color="0.6")
 ax.plot(table["mean"], place, "o", label="the fit")
 truth = dict(zip(teams, strength - strength.mean(), strict=True))
 ax.plot([truth[team] for team in table.index], place, "|", color="C1", markersize=10, label="as simulated")
-ax.set(yticks=place, yticklabels=table.index, xlabel="strength above the mean")
+ax.set(yticks=place, yticklabels=table.index, xlabel="strength above the mean", ylabel="team")
 ax.invert_yaxis()
 ax.legend()
 fig.tight_layout()

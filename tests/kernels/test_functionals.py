@@ -186,6 +186,7 @@ def test_duels_of_few_players_have_a_matrix_of_low_rank():
     [
         (lambda: Difference(Gaussian(), [0, 1], [2]), "as many columns, none of them in both"),
         (lambda: Difference(Gaussian(), 0, 0), "as many columns, none of them in both"),
+        (lambda: Difference(Gaussian(columns=1), 0, 1).gram(SIDES), r"takes none of the columns \[0\] of first"),
         (lambda: Difference(Gaussian(), None, 0), "first must name columns of inputs"),
         (lambda: Difference(Gaussian(), 0, 5).gram(SIDES), "is of column 5, but X has 4 columns"),
         (lambda: Slope(Matern12(), 0), r"no slope is known of functions with the kernel Matern12"),
@@ -201,6 +202,7 @@ def test_duels_of_few_players_have_a_matrix_of_low_rank():
         (lambda: Kinds(Gaussian(), column=1, kinds=["a", "b"]), "kinds must have one entry for each of 1 kernels"),
         (lambda: Kinds(Gaussian(), Slope(Gaussian(), 0), column=1, kinds=["a", 1]), "different texts, or different"),
         (lambda: Kinds(Gaussian(), Slope(Gaussian(), 0), column=1, noise=[1.0, 0.0]), "noise must be finite and > 0"),
+        (lambda: Kinds(Gaussian(), Slope(Gaussian(), 0), column=1, noise=0.1), "one entry for each of 2 kernels"),
         (lambda: _kinds().gram(np.full((2, 5), 3.0)), r"one of \[0, 1, 2\], but row 0 has 3.0"),
         (lambda: Kinds(Gaussian(), column=1, kinds=["a"]).gram(SIDES), r"one of \['a'\], but row 0 has"),
     ],
