@@ -180,7 +180,7 @@ def partial_dependence(
 def _averaged(fit: Fitted, column: int, scale: Scale, levels: Array, points: int) -> Curve:
     rng = np.random.default_rng(SEED)
     share = 2 if fit.likelihood.has_classes else 1  # whose probabilities take longer
-    chosen = np.sort(rng.permutation(len(fit.X))[: CASES // share])
+    chosen = np.sort(rng.permutation(fit.shown)[: CASES // share])
     at, cases = fit.grid(column, points), fit.X[chosen]
     some = replace(fit, process=some_settings(fit.asked(len(cases))))
     parts, counts = some.process.parts, np.ceil(DRAWS // share * some.process.weights).astype(int)
@@ -267,7 +267,7 @@ def relevance(
     """
     fit = fitted(idata, kernel, likelihood, method)
     rng = np.random.default_rng(SEED)
-    X = fit.X[rng.permutation(len(fit.X))[:PAIRS]]
+    X = fit.X[rng.permutation(fit.shown)[:PAIRS]]
     if len(X) < 2:
         raise ValueError("inputs are exchanged between cases, and this fit has one. Fit to more cases.")
     some = some_settings(fit.process)

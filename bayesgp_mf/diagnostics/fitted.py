@@ -91,6 +91,12 @@ class Fitted:
         return {column: tuple(texts.get(column, codes[column])) for column in columns}
 
     @cached_property
+    def shown(self) -> NDArray[np.intp]:
+        """The cases that are averaged over and drawn: of the first kind, where there are kinds and it has any."""
+        found = np.flatnonzero(self.process.reader.of_first_kind(self.X))
+        return found if found.size else np.arange(len(self.X))
+
+    @cached_property
     def stated(self) -> list[int]:
         """Columns whose values are known: where no kernel reads one, zeros may stand for what was no number."""
         return [j for j in range(len(self.names)) if reads(self.process.reader, j) or self.X[:, j].any()]
@@ -134,9 +140,9 @@ class Fitted:
 
     def middle(self) -> Array:
         """Return one case ``(d,)`` with the median of each input, and of groups the most frequent one."""
-        found = np.median(self.X, axis=0)
+        found = np.median(self.X[self.shown], axis=0)
         for column in self.levels:
-            codes, counts = np.unique(self.X[:, column], return_counts=True)
+            codes, counts = np.unique(self.X[self.shown, column], return_counts=True)
             found[column] = codes[np.argmax(counts)]
         return found
 

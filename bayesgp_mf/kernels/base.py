@@ -9,7 +9,7 @@ from dataclasses import is_dataclass, replace
 from typing import Any, ClassVar, Literal, Self, TypeGuard
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from bayesgp_mf import kernels  # whose sums, products and powers are kernels: looked up when they are made
 from bayesgp_mf.kernels.values import Span, as_columns, check_entries, positions, positive
@@ -219,6 +219,14 @@ class Kernel(abc.ABC):
     def alike(self) -> list[tuple[int, ...]]:
         """Return the columns, by position, in which one text means one group."""
         return [columns for part in self.parts for columns in part.alike()]
+
+    def of_first_kind(self, X: Array) -> NDArray[np.bool_]:
+        """Return which cases ``(n,)`` are of the first of the kinds that it tells: all, where it tells none.
+
+        What is averaged over cases, or drawn, is of these: values of the function and slopes have no common mean.
+        """
+        of_parts = [part.of_first_kind(X) for part in self.parts]
+        return np.all([np.ones(X.shape[0], dtype=bool), *of_parts], axis=0)
 
     def readers(self, how: str, width: int) -> dict[int, Kernel]:
         """Return the columns of inputs ``(n, width)`` that are read in a way of `reads`, with a kernel that does it."""

@@ -426,6 +426,11 @@ class Kinds(Functional):
             found |= {j: self} if how == "groups" and j < width else {}
         return found
 
+    def of_first_kind(self, X: Array) -> NDArray[np.bool_]:
+        """Return which cases are of the first of its kinds."""
+        (column,) = positions_among((self.column,), X.shape[1])
+        return np.array([self._text(code) == self.kinds[0] for code in X[:, column]], dtype=bool)
+
     def levels_of_columns(self) -> dict[int, tuple[str, ...]]:
         """Return the texts of columns by position, with those of the kinds."""
         found = {j: texts for kernel in self.kernels for j, texts in kernel.levels_of_columns().items()}

@@ -100,10 +100,12 @@ def plot_latent(
 def _draw_cases(ax: Axes, fit: Fitted, column: int, scale: Scale, found: Curve) -> None:
     """Draw each case, at its target where the axis has targets, and else at the edge where its label stands."""
     assert fit.y is not None
-    x, y = fit.X[:, column], fit.y
+    x, y = fit.X[fit.shown, column], fit.y[fit.shown]
     likelihood = fit.likelihood
     if fit.is_location or (scale == "target" and not likelihood.has_classes):
-        ax.plot(x, _on_scale(fit), "o", color=_axes.ACCENT, markersize=3, alpha=0.6, label="one case", zorder=4)
+        ax.plot(
+            x, _on_scale(fit)[fit.shown], "o", color=_axes.ACCENT, markersize=3, alpha=0.6, label="one case", zorder=4
+        )
         return
     if found.levels:
         return

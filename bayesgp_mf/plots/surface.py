@@ -95,7 +95,7 @@ def plot_surface(
         _draw_classes(ax, fit, x, y, z.reshape(points, points, -1))
     else:
         _draw_map(ax, fit, x, y, z.reshape(points, points), scale)
-    _draw_cases(ax, fit, fit.X[:, across], fit.X[:, upwards])
+    _draw_cases(ax, fit, *fit.X[fit.shown][:, [across, upwards]].T)
     ax.set(xlabel=as_drawn(fit.names[across]) + other_inputs(fit, 2), ylabel=as_drawn(fit.names[upwards]))
     ax.set(xlim=(x[0], x[-1]), ylim=(y[0], y[-1]))
     legend_above(ax)
@@ -175,7 +175,7 @@ def _draw_cases(ax: Axes, fit: Fitted, x: Array, y: Array) -> None:
         return
     several = fit.likelihood.has_classes
     for code, name in enumerate(fit.classes):
-        here = fit.y == code
+        here = fit.y[fit.shown] == code
         shade = colour(code) if several else ("#4b2a85", "#b35806")[code]  # the ends of the map
         ax.plot(
             x[here], y[here], marker(code), color=shade, markeredgecolor="white", markeredgewidth=0.5, markersize=4.5,

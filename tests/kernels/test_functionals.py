@@ -233,3 +233,22 @@ def test_inducing_cases_of_slopes_stay_and_each_kind_has_one():
     assert set(chosen["fit"]["inducing_input"].values[:, 1]) == {0.0, 1.0}
     with pytest.raises(ValueError, match="no inputs_vjp"):
         bgp.fit(frame, labels, kernel, bgp.Probit(), hyper="evidence", inducing=bgp.Inducing(12, move=True), **QUIET)
+
+
+def test_figures_and_averages_are_of_cases_of_the_first_kind():
+    k = Gaussian(3.0, 4.0, columns="dose")
+    kernel = Kinds(k, Slope(k, "dose"), column="kind", kinds=["label", "rise"], noise=[1.0, 1e-3])
+    dose = np.linspace(0.0, 10.0, 25)
+    labels = pd.DataFrame({"dose": dose, "kind": "label"})
+    rises = pd.DataFrame({"dose": np.linspace(0.0, 10.0, 40), "kind": "rise"})
+    y = np.concatenate(
+        [np.random.default_rng(5).random(25) < 1.0 / (1.0 + np.exp(4.0 - dose)), np.ones(40, dtype=bool)]
+    )
+    idata = bgp.fit(pd.concat([labels, rises], ignore_index=True), y, kernel, bgp.Probit(), **QUIET)
+    (curve,) = bgp.diagnostics.partial_dependence(idata, ["dose"], points=3)
+    at = pd.DataFrame({"dose": [0.0, 5.0, 10.0], "kind": "label"})
+    np.testing.assert_allclose(curve.mean, bgp.predict(idata, at, draws=False)["predictions"]["p"].values, rtol=1e-10)
+    ax = bgp.plots.plot_latent(idata, feature="dose")
+    assert max(map(abs, ax.get_ylim())) < 6.0  # slopes are over the root of their noise, up to 30
+    assert sum(line.get_xdata().size for line in ax.lines if "case of" in str(line.get_label())) == 25
+    assert bgp.plots.plot_latent(idata, feature="dose", scale="target") is not None
