@@ -226,7 +226,7 @@ class Kernel(abc.ABC):
         What is averaged over cases, or drawn, is of these: values of the function and slopes have no common mean.
         """
         of_parts = [part.of_first_kind(X) for part in self.parts]
-        return np.all([np.ones(X.shape[0], dtype=bool), *of_parts], axis=0)
+        return np.asarray(np.all([np.ones(X.shape[0], dtype=bool), *of_parts], axis=0))
 
     def readers(self, how: str, width: int) -> dict[int, Kernel]:
         """Return the columns of inputs ``(n, width)`` that are read in a way of `reads`, with a kernel that does it."""
