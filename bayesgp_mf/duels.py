@@ -102,6 +102,34 @@ class Duels:
         self.y: Any = ordered if drawn.any() else outcome == WIN
 
     @classmethod
+    def from_scores(cls, first: ArrayLike, second: ArrayLike, score: ArrayLike, **options: Any) -> Self:
+        """Return the duels of a table of results, with ``items`` and ``home`` as for `Duels`.
+
+        Parameters
+        ----------
+        first, second : (n,) sequence of str
+            Names of the items of each duel.
+        score : (n,) array_like
+            Of the first one: 1 where it won, 0 where it lost, and 0.5 for a tie.
+
+        Raises
+        ------
+        ValueError
+            If a score is none of these, or as `Duels`.
+        """
+        a, b = _names("first", first), _names("second", second)
+        try:
+            scores = np.asarray(score, dtype=np.float64)
+        except (TypeError, ValueError):
+            scores = np.full(1, np.nan)
+        if not a.shape == b.shape == scores.shape or not np.isin(scores, (0.0, 0.5, 1.0)).all():
+            raise ValueError(
+                f"score must be 1, 0.5 or 0 for each of {a.size} duels (second has {b.size} items), got {score!r:.80}."
+            )
+        won = scores > 0
+        return cls(np.where(won, a, b), np.where(won, b, a), tie=scores == 0.5, **options)
+
+    @classmethod
     def from_rankings(cls, rankings: Iterable[Sequence[Any]], *, items: pd.DataFrame | None = None) -> Self:
         """Return the duels of neighbours in rankings, each with its best item first.
 

@@ -172,6 +172,17 @@ def test_rankings_are_duels_of_neighbours():
     np.testing.assert_array_equal(duels.y, other.y)
 
 
+def test_scores_are_wins_losses_and_ties():
+    duels = Duels.from_scores(["Ann", "Bob", "Cy"], ["Bob", "Cy", "Ann"], [1, 0.5, 0], home=["Ann", "Bob", "Cy"])
+    other = Duels(["Ann", "Bob", "Ann"], ["Bob", "Cy", "Cy"], tie=[False, True, False], home=["Ann", "Bob", "Cy"])
+    pd.testing.assert_frame_equal(duels.X, other.X)
+    assert list(duels.y) == list(other.y)
+    assert Duels.from_scores(["Ann", "Bob"], ["Bob", "Ann"], [1, 0]).y.dtype == bool
+    for score in ([1, 2, 0], [1, 0], ["1-0", "0-1", "1-0"], [1, np.nan, 0]):
+        with pytest.raises(ValueError, match=r"score must be 1, 0\.5 or 0 for each of 3 duels"):
+            Duels.from_scores(["Ann", "Bob", "Cy"], ["Bob", "Cy", "Ann"], score)
+
+
 @pytest.mark.parametrize(
     ("make", "message"),
     [
