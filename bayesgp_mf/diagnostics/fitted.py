@@ -86,7 +86,7 @@ class Fitted:
         """Names of the groups that a column tells apart, by position of the column; codes where these have no names."""
         kernel = self.process.reader
         texts = kernel.levels_of_columns()
-        columns = sorted({column for columns in kernel.groupings(self.X.shape[1]) for column in columns})
+        columns = sorted(kernel.readers("groups", self.X.shape[1]))
         codes = {column: tuple(f"{code:g}" for code in np.unique(self.X[:, column])) for column in columns}
         return {column: tuple(texts.get(column, codes[column])) for column in columns}
 

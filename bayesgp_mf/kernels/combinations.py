@@ -6,7 +6,7 @@ import abc
 import itertools
 import numbers
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any, ClassVar, Self, TypeAlias
+from typing import Any, ClassVar, Self, TypeAlias, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -327,6 +327,12 @@ class OfOne(Kernel):
         """The kernel below."""
         return (self.kernel,)
 
+    def _named_below(self) -> list[Kernel]:
+        return self.kernel._named_below()  # noqa: SLF001
+
+    def _rebuilt(self, labelled: Iterator[Kernel]) -> Self:
+        return self._made_with({"kernel": self.kernel._rebuilt(labelled)})  # noqa: SLF001
+
     def _named(self, gradients: Iterable[dict[str, Array]]) -> dict[str, Array]:
         (gradient,) = gradients
         return gradient
@@ -404,6 +410,12 @@ class Power(OfOne, Entrywise):
         self.kernel: Kernel = kernel.kernel if inner else kernel
         self.exponent: int = int(exponent) * (kernel.exponent if inner else 1)
         self.depth: int = depth_around([self.kernel])
+
+    def _named_below(self) -> list[Kernel]:
+        return [self]  # so that its parameters are those of a power, and none of a term beside it
+
+    def _rebuilt(self, labelled: Iterator[Kernel]) -> Self:
+        return cast(Self, next(labelled))
 
     def spans(self, X: Array) -> dict[str, Span]:
         """Return those of the kernel that is raised."""

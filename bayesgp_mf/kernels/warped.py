@@ -86,12 +86,6 @@ class Warped(OfOne, Entrywise):
             raise ValueError(f"scale must be > 0, got {list(self.scale)}.")
         self.depth: int = depth_around([kernel])
 
-    def _named_below(self) -> list[Kernel]:
-        return self.kernel._named_below()  # noqa: SLF001
-
-    def _rebuilt(self, labelled: Iterator[Kernel]) -> Self:
-        return self._made_with({"kernel": self.kernel._rebuilt(labelled)})  # noqa: SLF001
-
     def warp(self, X: Array) -> Array:
         """Return inputs ``(n, d)`` as the kernel below sees them."""
         warped = np.array(X, dtype=np.float64)

@@ -252,3 +252,16 @@ def test_figures_and_averages_are_of_cases_of_the_first_kind():
     assert max(map(abs, ax.get_ylim())) < 6.0  # slopes are over the root of their noise, up to 30
     assert sum(line.get_xdata().size for line in ax.lines if "case of" in str(line.get_label())) == 25
     assert bgp.plots.plot_latent(idata, feature="dose", scale="target") is not None
+
+
+def test_parameters_have_the_names_of_the_kernel_below_in_a_sum_too():
+    k = Gaussian(1.0, 2.0, columns=0) + Bias(0.3)
+    for functional in (Difference(k, 0, 1), Slope(k, 0), Kinds(k, Slope(k, 0), column=1)):
+        assert list(functional.params) == ["gaussian_lengthscale", "gaussian_variance", "bias_variance"]
+        total = functional + Linear(0.1, columns=2)
+        assert list(total.params) == [*functional.params, "linear_weight"]
+        assert float(total.replace(bias_variance=4.0).terms[0].params["bias_variance"]) == 4.0
+    assert list((Difference(Gaussian(), 0, 1) + Slope(Gaussian(), 0)).params)[:2] == [
+        "gaussian1_lengthscale",
+        "gaussian1_variance",
+    ]
