@@ -222,6 +222,12 @@ class Duels:
         table = pd.concat([self._side(names, ""), self._side(names, SECOND)], axis=1)
         table = table.assign(**({HOME: 0.0} if self.has_home else {}), **{KIND: ITEM})
         process, rng = posterior(idata), as_generator(random_seed)
+        read = [part.kernel.readers("groups", table.shape[1]) for part in process.parts]
+        if not all(table.columns.get_loc(KIND) in columns for columns in read):
+            raise ValueError(
+                "utilities are told by a kernel that reads the column 'kind', and that of this fit does not. Fit with "
+                "duels.kernel(), or duels.kernel(of_items) with a kernel of your own."
+            )
         node = rng.choice(len(process.parts), (1, draws), p=process.weights)
         (utilities,) = draw_latent(process, process.new_inputs(table), node, rng)
         return np.asarray(utilities - utilities.mean(axis=1, keepdims=True))

@@ -137,6 +137,18 @@ def test_numbers_are_names_on_all_sides_and_missing_values_of_any_kind_are_no_ho
     assert (nobody.X["home"] == 0.0).all()
 
 
+def test_utilities_are_not_those_of_a_kernel_that_knows_duels_alone():
+    duels = Duels(["Ann", "Ann", "Bob"], ["Bob", "Cy", "Cy"])
+    alone = bgp.kernels.Difference(Categorical(columns="item"), "item", "item of second")
+    fits = {
+        "all": bgp.fit(duels.X, duels.y, duels.kernel(), **QUIET),
+        "duels": bgp.fit(duels.X, duels.y, alone, **QUIET),
+    }
+    for idata in (fits["duels"], bgp.combine(fits, weights=[0.5, 0.5])):
+        with pytest.raises(ValueError, match="reads the column 'kind', and that of this fit does not"):
+            duels.utility(idata)
+
+
 def test_rankings_may_be_read_once():
     rankings = (iter(names) for names in (["Ann", "Bob", "Cy"], ["Cy", "Ann"]))
     pd.testing.assert_frame_equal(Duels.from_rankings(rankings).X, Duels(["Ann", "Bob", "Cy"], ["Bob", "Cy", "Ann"]).X)

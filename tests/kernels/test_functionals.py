@@ -247,3 +247,20 @@ def test_inducing_cases_of_slopes_stay_and_each_kind_has_one():
     assert set(chosen["fit"]["inducing_input"].values[:, 1]) == {0.0, 1.0}
     with pytest.raises(ValueError, match="no inputs_vjp"):
         bgp.fit(frame, labels, kernel, bgp.Probit(), hyper="evidence", inducing=bgp.Inducing(12, move=True), **QUIET)
+
+
+def test_differences_of_a_nearly_straight_function_are_those_of_a_line():
+    straight = Difference(Linear(1.0, columns=0), 0, 1)
+    won = PAIRS[:, 0] % 3 > 0
+    p = [
+        bgp.predict(bgp.fit(SIDES[:, [0, 2]], won, k, bgp.Probit(), **QUIET), SIDES[:, [0, 2]], draws=False)
+        for k in (straight, Difference(Gaussian(1e5, 1e10, columns=0), 0, 1))  # a Gram matrix with rounding below zero
+    ]
+    np.testing.assert_allclose(*(each["predictions"]["p"].values for each in p), rtol=1e-4)
+
+
+@pytest.mark.parametrize("kernel", [Gaussian(), Matern32(), Matern52(), RationalQuadratic()])
+def test_slopes_very_far_apart_are_independent(kernel):
+    far = np.array([[1e200], [-1e200], [0.0]])
+    gram = Slope(kernel, 0).gram(far)
+    np.testing.assert_array_equal(gram, np.diag(np.diag(gram)))
