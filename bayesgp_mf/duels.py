@@ -5,7 +5,8 @@ An item has a utility f, and wins a duel where f(a) - f(b), plus noise, is above
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import itertools
+from collections.abc import Iterable, Mapping
 from typing import Any, Self
 
 import numpy as np
@@ -16,7 +17,6 @@ from bayesgp_mf.arguments import as_generator, check_integers
 from bayesgp_mf.container.draws import draw_latent
 from bayesgp_mf.container.groups import Container
 from bayesgp_mf.fitting import posterior
-from bayesgp_mf.inputs.frames import as_pandas
 from bayesgp_mf.kernels import Categorical, Difference, Kernel, Kinds, Linear
 from bayesgp_mf.types import Array
 
@@ -130,7 +130,7 @@ class Duels:
         return cls(np.where(won, a, b), np.where(won, b, a), tie=scores == 0.5, **options)
 
     @classmethod
-    def from_rankings(cls, rankings: Iterable[Sequence[Any]], *, items: pd.DataFrame | None = None) -> Self:
+    def from_rankings(cls, rankings: Iterable[Iterable[Any]], *, items: pd.DataFrame | None = None) -> Self:
         """Return the duels of neighbours in rankings, each with its best item first.
 
         Duels of neighbours leave out what a ranking says beyond them: that all duels of one ranking have the same
@@ -148,7 +148,7 @@ class Duels:
                 f"each ranking must be a sequence of names, got the text {text!r}. Of a dict pass its values(), of a "
                 "data frame with a row for each ranking to_numpy()."
             )
-        pairs = [pair for ranking in rankings for pair in zip(ranking, list(ranking)[1:], strict=False)]
+        pairs = [pair for ranking in rankings for pair in itertools.pairwise(ranking)]
         return cls([a for a, _ in pairs], [b for _, b in pairs], items=items)
 
     def cases(self, first: ArrayLike, second: ArrayLike, *, home: ArrayLike | None = None) -> pd.DataFrame:
@@ -175,11 +175,12 @@ class Duels:
             raise ValueError(f"an item cannot meet itself, and {a[a == b][0]!r} does in duel {int(np.argmax(a == b))}.")
         table = pd.concat([self._side(a, ""), self._side(b, SECOND)], axis=1)
         if self.has_home:
-            at_home = np.full(a.size, None) if home is None else np.asarray(home, dtype=object)
-            if at_home.shape != a.shape:
-                raise ValueError(f"home must have one entry for each of {a.size} duels, got shape {at_home.shape}.")
-            neither = np.asarray(pd.isna(at_home))
-            at_home = at_home.astype(str).astype(object)  # as names of items are
+            given = np.full(a.size, None) if home is None else np.asarray(home, dtype=object)
+            if given.shape != a.shape:
+                raise ValueError(f"home must have one entry for each of {a.size} duels, got shape {given.shape}.")
+            neither = np.asarray(pd.isna(given))
+            named = [None if lacks else str(each) for each, lacks in zip(given, neither, strict=True)]
+            at_home = np.array(named, dtype=object)
             here, there = at_home == a, at_home == b
             if not (neither | here | there).all():
                 row = int(np.argmin(neither | here | there))
@@ -290,18 +291,14 @@ class Duels:
         table = pd.concat([self._side(names, ""), self._side(names, SECOND)], axis=1)
         table = table.assign(**({HOME: 0.0} if self.has_home else {}), **{KIND: ITEM}, **(common or {}))
         process, rng = posterior(idata), as_generator(random_seed)
-        if not all(_has_kinds(part.kernel) for part in process.parts):
+        read = [part.kernel.readers("groups", table.shape[1]) for part in process.parts]
+        if not all(table.columns.get_loc(KIND) in columns for columns in read):
             raise ValueError(
                 "utilities are known of a fit with the kernel of the duels: fit(duels.X, duels.y, duels.kernel(), ...)."
             )
         node = rng.choice(len(process.parts), (1, draws), p=process.weights)
         (utilities,) = draw_latent(process, process.new_inputs(table), node, rng)
         return np.asarray(utilities - utilities.mean(axis=1, keepdims=True))
-
-
-def _has_kinds(kernel: Kernel) -> bool:
-    """Tell whether a kernel knows items from duels."""
-    return isinstance(kernel, Kinds) or any(_has_kinds(part) for part in kernel.parts)
 
 
 def _ranks(utilities: Array) -> NDArray[np.intp]:
@@ -326,10 +323,13 @@ def _items(items: Any, names: NDArray[Any]) -> pd.DataFrame:
     """Return a row for each item by name, with its features if there are any."""
     if items is None:
         return pd.DataFrame(index=pd.Index(names, name=ITEM))
-    table = as_pandas("items", items)
-    if not isinstance(table, pd.DataFrame) or not table.index.is_unique:
-        raise ValueError("items must be a data frame with a row for each item, whose index is its name, each once.")
-    table = table.rename(index=str, columns=str).rename_axis(ITEM)
+    axes = items.axes if isinstance(items, pd.DataFrame) else []
+    if not axes or not all(axis.nlevels == 1 and axis.map(str).is_unique for axis in axes):
+        raise ValueError(
+            "items must be a data frame of pandas with a row for each item, whose index is its name. There, and among "
+            "its columns, each text may be once."
+        )
+    table: pd.DataFrame = items.rename(index=str, columns=str).rename_axis(ITEM)
     taken = [name for name in table.columns if name in (ITEM, HOME, KIND) or name.endswith(SECOND)]
     if taken:
         raise ValueError(f"items has a column {taken[0]!r}, which is a name of the table of duels. Rename it.")

@@ -183,6 +183,34 @@ def test_scores_are_wins_losses_and_ties():
             Duels.from_scores(["Ann", "Bob", "Cy"], ["Bob", "Cy", "Ann"], score)
 
 
+def test_numbers_are_names_on_all_sides_and_missing_values_of_any_kind_are_no_home():
+    played = ([1, 2, 1], [2, 3, 3])
+    text = Duels(["1", "2", "1"], ["2", "3", "3"], home=["1", None, "3"])
+    for home in ([1, None, 3], pd.array([1, pd.NA, 3]), np.array([1, np.nan, 3], dtype=object)):
+        pd.testing.assert_frame_equal(Duels(*played, home=home).X, text.X)
+    nobody = Duels(["None", "b"], ["b", "None"], home=[None, None])
+    assert (nobody.X["home"] == 0.0).all()
+
+
+def test_utilities_are_not_those_of_a_kernel_that_knows_duels_alone():
+    duels = Duels(["Ann", "Ann", "Bob"], ["Bob", "Cy", "Cy"])
+    alone = bgp.kernels.Difference(Categorical(columns="item"), "item", "item of second")
+    fits = {
+        "all": bgp.fit(duels.X, duels.y, duels.kernel(), **QUIET),
+        "duels": bgp.fit(duels.X, duels.y, alone, **QUIET),
+    }
+    for idata in (fits["duels"], bgp.combine(fits, weights=[0.5, 0.5])):
+        with pytest.raises(ValueError, match="with the kernel of the duels"):
+            duels.utility(idata)
+
+
+def test_rankings_may_be_read_once():
+    rankings = (iter(names) for names in (["Ann", "Bob", "Cy"], ["Cy", "Ann"]))
+    pd.testing.assert_frame_equal(Duels.from_rankings(rankings).X, Duels(["Ann", "Bob", "Cy"], ["Bob", "Cy", "Ann"]).X)
+    with pytest.raises(ValueError, match="got the text 'Ann'"):
+        Duels.from_rankings(["Ann", "Bob"])  # names, not rankings of them
+
+
 @pytest.mark.parametrize(
     ("make", "message"),
     [
@@ -209,7 +237,16 @@ def test_scores_are_wins_losses_and_ties():
         (lambda: Duels.from_rankings({"first": ["Ann", "Bob", "Cy"]}), "got the text 'first'. Of a dict pass"),
         (lambda: Duels.from_rankings(pd.DataFrame({"x": ["Ann", "Bob", "Cy"]})), "got the text 'x'"),
         (lambda: Duels(["a", "b"], ["b", "a"], items=pd.DataFrame({"home": [1, 2]}, index=["a", "b"])), "Rename it"),
-        (lambda: Duels(["a", "b"], ["b", "a"], items=pd.DataFrame({"x": [1, 2]}, index=["a", "a"])), "each once"),
+        (lambda: Duels(["a", "b"], ["b", "a"], items=pd.DataFrame({"x": [1, 2]}, index=["a", "a"])), "may be once"),
+        *[
+            (lambda items=items: Duels([1, 2], [2, 1], items=items), "each text may be once")
+            for items in (
+                pd.DataFrame({"x": [1, 2, 3]}, index=[1, "1", 2]),
+                pd.DataFrame([[1, 2], [3, 4]], index=[1, 2], columns=[1, "1"]),
+                pd.DataFrame({"x": [1, 2]}, index=pd.MultiIndex.from_product([[1, 2], [0]])),
+                {"x": [1, 2]},
+            )
+        ],
     ],
 )
 def test_bad_duels_are_refused(make, message):

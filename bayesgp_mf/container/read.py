@@ -22,7 +22,7 @@ from bayesgp_mf.inference.assembly import kernel_entries
 from bayesgp_mf.inference.problem import Problem
 from bayesgp_mf.inference.solution import Cavity, Solution
 from bayesgp_mf.inference.solver import Solver, traits_of
-from bayesgp_mf.kernels import Kernel
+from bayesgp_mf.kernels import Kernel, is_built_in
 from bayesgp_mf.likelihoods import Likelihood
 from bayesgp_mf.likelihoods.by_case import by_case
 from bayesgp_mf.matrices.blas import one_thread_if_small
@@ -150,7 +150,8 @@ def _read(groups: Mapping[str, xr.Dataset], model: Model, solver: Solver) -> Pro
 
     def part(node: xr.Dataset, model: Model, solver: Solver = solver, attrs: dict[str, Any] = fit.attrs) -> Part:
         alpha = node["alpha"].values
-        problem = Problem(_read_gram(node, model.kernel, X, alpha), t, model.likelihood)
+        gram, known = _read_gram(node, model.kernel, X, alpha), is_built_in(model.kernel)
+        problem = Problem(gram, t, model.likelihood, covariance=known)
         evidence, info = stored.evidence_of_fit(node, attrs), stored.info_of(node, attrs, problem.matrix.rank)
         correction, cavity = _read_correction(node, problem), _read_cavity(node, fit.attrs, solver)
         solution = Solution(solver.name, alpha, correction, evidence, cavity, info)

@@ -127,8 +127,8 @@ class Inducing:
         if self.choose == "kmeans":
             if kernel.groupings(X.shape[1]):
                 raise ValueError(
-                    "Inducing(choose='kmeans') takes means of cases, which are of no group, and the kernel is "
-                    "Categorical. Use choose='random'."
+                    "Inducing(choose='kmeans') takes means of cases, which are of no group, and the kernel "
+                    "tells groups. Use choose='random'."
                 )
             return np.asarray(rng.permutation(_centres(X[distinct], number, rng)))
         pivots = _largest_variances(kernel, X[distinct], number, min(first, number))

@@ -105,10 +105,12 @@ def _correlation(kernel: Kernel, A: Array, B: Array, scale_a: Array, scale_b: Ar
 
 def _between(kernel: Kernel, X: Array, sign: int) -> bool:
     """Tell whether some pairs have correlations between 0 and 1 where the inputs are stretched, or shrunk (sign -1)."""
-    some = X[:: -(-X.shape[0] // PROBED)]
+    some = X[:: -(-X.shape[0] // PROBED)].copy()
+    numbers, groups = (kernel.readers(how, X.shape[1]) for how in ("numbers", "groups"))
+    stretched = sorted(numbers.keys() - groups.keys())  # codes have no scale
     for _ in range(DECADES):
-        some = some * 10.0**sign
-        if not np.all(np.isfinite(some)) or not np.any(some):
+        some[:, stretched] *= 10.0**sign
+        if not np.all(np.isfinite(some)) or not np.any(some[:, stretched]):
             return False
         scale = np.sqrt(diagonal_of_cross(kernel, some))
         size = np.abs(_correlation(kernel, some, some, scale, scale))

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import abc
 import math
+import numbers
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, Self
 
@@ -376,15 +377,16 @@ class Kinds(Functional):
                     f"all kinds must be of one function, and {kernel!r} is of another than {kernels[0]!r}. Make one "
                     "kernel k, and pass k, Slope(k, ...), Difference(k, ...)."
                 )
-        self.kinds = tuple(range(len(kernels)) if kinds is None else kinds)
-        self.noise = (
-            (1.0,) * len(kernels) if noise is None else tuple(np.ravel(positive("noise", noise, vector=True)).tolist())
-        )
-        for name, values in (("kinds", self.kinds), ("noise", self.noise)):
-            if len(values) != len(kernels):
-                raise ValueError(f"{name} must have one entry for each of {len(kernels)} kernels, got {list(values)}.")
+        given = [kinds] if isinstance(kinds, str | numbers.Real) else range(len(kernels)) if kinds is None else kinds
+        self.kinds = tuple(kind.item() if isinstance(kind, np.generic) else kind for kind in given)
+        each = np.ones(len(kernels)) if noise is None else np.atleast_1d(positive("noise", noise, vector=True))
+        self.noise = tuple(each.tolist())
+        for name, given in (("kinds", self.kinds), ("noise", self.noise)):
+            if len(given) != len(kernels):
+                raise ValueError(f"{name} must have one entry for each of {len(kernels)} kernels, got {list(given)}.")
         texts = [kind for kind in self.kinds if isinstance(kind, str)]
-        if len(texts) not in (0, len(kernels)) or len(set(self.kinds)) < len(kernels):
+        values = [kind for kind in self.kinds if isinstance(kind, numbers.Real) and math.isfinite(kind)]
+        if len(kernels) not in (len(texts), len(values)) or len(set(self.kinds)) < len(kernels):
             raise ValueError(f"kinds must be different texts, or different numbers, got {list(self.kinds)}.")
         # texts of the column that are no kind are refused where a case has one
         self.levels = None if levels is None else (*levels, *(text for text in texts if text not in levels))
@@ -393,7 +395,7 @@ class Kinds(Functional):
     def terms(self, X: Array) -> list[Term]:
         """Return the terms of the functionals of all kinds, with the cases that are of each kind."""
         (column,) = positions_among((self.column,), X.shape[1])
-        names = X[:, column].tolist() if self.levels is None else [self._text(code) for code in X[:, column]]
+        names = X[:, column].tolist() if self.levels is None else [self._text(code) for code in X[:, column].tolist()]
         strange = next((row for row, name in enumerate(names) if name not in self.kinds), None)
         if strange is not None:
             raise ValueError(

@@ -263,10 +263,10 @@ class Stationary(Homogeneous):
         if len(u) == 1:
             sign = 2.0 * variance * (1.0 if second is None else -1.0)
             return _Slopes(columns, sign * slope * u[0], np.zeros(squared.shape), sign * second_derivative * u[0])
-        product = -4.0 * variance * u[0] * u[1]
+        # far out a product of both u is beyond all numbers, where a derivative is zero
+        bent, by_squared = (-4.0 * variance * u[0] * (u[1] * each) for each in (second_derivative, third))
         own = -2.0 * variance * float(columns[0] == columns[1]) / lengthscale[columns[0]] ** 2
-        by_squared = product * third + own * second_derivative
-        return _Slopes(columns, product * second_derivative, own * slope, by_squared)
+        return _Slopes(columns, bent, own * slope, by_squared + own * second_derivative)
 
     def _profile_and_slope(self, squared: Array) -> tuple[Array, Array]:
         """Return both, at the cost of one where they share their parts."""

@@ -9,7 +9,18 @@ import pytest
 
 import bayesgp_mf as bgp
 from bayesgp_mf.inputs.scales import warn_of_scale
-from bayesgp_mf.kernels import Bias, Gaussian, Linear, Matern32, NeuralNetwork, PerClass, Polynomial, White
+from bayesgp_mf.kernels import (
+    Bias,
+    Gaussian,
+    Kinds,
+    Linear,
+    Matern32,
+    NeuralNetwork,
+    PerClass,
+    Polynomial,
+    Slope,
+    White,
+)
 from tests.inputs.cases import SOFTMAX, X, quick
 
 RAW = bgp.datasets.load_pima(standardise=False).X
@@ -136,3 +147,13 @@ def test_a_search_that_finds_the_scale_says_nothing():
 def test_fit_warns_of_inputs_too_close():
     with pytest.warns(UserWarning, match="so close that all 12 cases"):
         quick(X=1e-9 * X)
+
+
+def test_codes_of_kinds_have_no_scale():
+    k = Gaussian(columns=0)
+    kinds = Kinds(k, Slope(k, 0), column=1)
+    inputs = np.column_stack([TIMES[:40], np.arange(40) % 2])
+    for kernel in (kinds, kinds + kinds, kinds * Linear(columns=0)):
+        (message,) = said(inputs * [1e6, 1.0], kernel)
+        assert "so far apart that 40 of 40 cases" in message
+        assert not said(inputs, kernel)

@@ -132,7 +132,7 @@ class TestForms:
         assert float(tuned["fit"]["log_evidence"]) > float(whole["fit"]["log_evidence"]) - 1e-6
 
     def test_means_of_cases_are_of_no_group(self):
-        with pytest.raises(ValueError, match="takes means of cases, which are of no group, and the kernel is Categor"):
+        with pytest.raises(ValueError, match="takes means of cases, which are of no group, and the kernel tells gr"):
             bgp.fit(self.TABLE, self.LABELS, self.KERNEL, inducing=bgp.Inducing(20, choose="kmeans"), progress=False)
         inducing = bgp.Inducing(20, move=True)
         with pytest.raises(ValueError, match=r"Categorical has no inputs_vjp\. Use move=False"):

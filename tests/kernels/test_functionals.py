@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -154,6 +156,9 @@ def test_kinds_keeps_its_form_however_it_is_made():
     assert changed.kernels[1].kernel == changed.kernels[2].kernel == changed.kernels[0]
     np.testing.assert_allclose((3.0 * kernel).gram(MIXED), 3.0 * kernel.gram(MIXED), rtol=1e-14)
     assert eval(repr(kernel), {**vars(bgp.kernels)}) == kernel
+    for kinds in (np.array([3, 1, 2]), np.array(["c", "a", "b"])):
+        named = Kinds(*kernel.kernels, column=4, kinds=kinds)
+        assert from_dict(json.loads(json.dumps(named.to_dict()))) == named
 
 
 def test_names_on_both_sides_are_one_group_also_those_not_seen():
@@ -202,7 +207,17 @@ def test_duels_of_few_players_have_a_matrix_of_low_rank():
         (lambda: Kinds(Gaussian(), column=1, kinds=["a", "b"]), "kinds must have one entry for each of 1 kernels"),
         (lambda: Kinds(Gaussian(), Slope(Gaussian(), 0), column=1, kinds=["a", 1]), "different texts, or different"),
         (lambda: Kinds(Gaussian(), Slope(Gaussian(), 0), column=1, noise=[1.0, 0.0]), "noise must be finite and > 0"),
-        (lambda: Kinds(Gaussian(), Slope(Gaussian(), 0), column=1, noise=0.1), "one entry for each of 2 kernels"),
+        (
+            lambda: Kinds(Gaussian(), Slope(Gaussian(), 0), column=1, noise=0.5),
+            "noise must have one entry for",
+        ),
+        (
+            lambda: Kinds(Gaussian(), Slope(Gaussian(), 0), column=1, kinds="ab"),
+            "kinds must have one entry for",
+        ),
+        (lambda: Kinds(Gaussian(), column=1, kinds=[[0]]), "different texts, or different numbers"),
+        (lambda: Kinds(Gaussian(), column=1, kinds=[None]), "different texts, or different numbers"),
+        (lambda: Kinds(Gaussian(), column=1, kinds=[np.nan]), "different texts, or different numbers"),
         (lambda: _kinds().gram(np.full((2, 5), 3.0)), r"one of \[0, 1, 2\], but row 0 has 3.0"),
         (lambda: Kinds(Gaussian(), column=1, kinds=["a"]).gram(SIDES), r"one of \['a'\], but row 0 has"),
     ],
@@ -265,3 +280,20 @@ def test_parameters_have_the_names_of_the_kernel_below_in_a_sum_too():
         "gaussian1_lengthscale",
         "gaussian1_variance",
     ]
+
+
+def test_differences_of_a_nearly_straight_function_are_those_of_a_line():
+    straight = Difference(Linear(1.0, columns=0), 0, 1)
+    won = PAIRS[:, 0] % 3 > 0
+    p = [
+        bgp.predict(bgp.fit(SIDES[:, [0, 2]], won, k, bgp.Probit(), **QUIET), SIDES[:, [0, 2]], draws=False)
+        for k in (straight, Difference(Gaussian(1e5, 1e10, columns=0), 0, 1))  # a Gram matrix with rounding below zero
+    ]
+    np.testing.assert_allclose(*(each["predictions"]["p"].values for each in p), rtol=1e-4)
+
+
+@pytest.mark.parametrize("kernel", [Gaussian(), Matern32(), Matern52(), RationalQuadratic()])
+def test_slopes_very_far_apart_are_independent(kernel):
+    far = np.array([[1e200], [-1e200], [0.0]])
+    gram = Slope(kernel, 0).gram(far)
+    np.testing.assert_array_equal(gram, np.diag(np.diag(gram)))
