@@ -252,3 +252,15 @@ def test_rankings_may_be_read_once():
 def test_bad_duels_are_refused(make, message):
     with pytest.raises(ValueError, match=message):
         make()
+
+
+def test_one_who_wins_all_of_many_duels_without_noise_is_no_good_fit():
+    # exact: 0.933, by an integral over the two utilities; what the correction leaves is more than the correction
+    rivals = [f"rival {k:02d}" for k in range(11)] * 5
+    duels = Duels(["best"] * 55, rivals)
+    idata = bgp.fit(duels.X, duels.y, duels.kernel(), bgp.Probit(0.01), **QUIET)
+    p = bgp.predict(idata, duels.cases(["best"], ["new"]), draws=False)["predictions"]["p"].values
+    quality = bgp.diagnostics.quality(idata)
+    assert abs(p[0] - 0.933) > 0.02
+    assert quality.verdict != "good"
+    assert "estimated" in quality.sentence

@@ -37,7 +37,8 @@ GOOD_PROBABILITY, FAIR_PROBABILITY = 0.02, 0.05
 """Up to the first a fit is good: hardly any of it would show in a table. Beyond the second it is off: in the first
 digit."""
 SMALL_EVIDENCE = 0.1
-"""Nats up to which neither a warning nor the sentence speaks of what inducing inputs left out."""
+"""Nats up to which neither a warning nor the sentence speaks of what inducing inputs left out, and up to which a
+correction may leave more than it is."""
 PROBABILITY_ERROR = "probability_error"
 """Attribute of predictions: what was measured there."""
 LEFT_OF_CORRECTION = 0.15
@@ -148,10 +149,16 @@ class Quality:
         # the evidence of cases that know nothing of each other is exact, and probabilities where they are need not be
         if self.left_out is None or not (self.left_out or self.probability_shift):
             return self.left_out
-        if self.probability_shift is not None:
-            return error_of_shift(self.probability_shift)
         each = self.left_out / self.n
-        return hypot(LEAST_PROBABILITY, min(LINEAR * each, ROOT * sqrt(each)))
+        estimated = hypot(LEAST_PROBABILITY, min(LINEAR * each, ROOT * sqrt(each)))
+        measured = 0.0 if self.probability_shift is None else error_of_shift(self.probability_shift)
+        return measured if self.measured else max(measured, estimated)
+
+    @property
+    def measured(self) -> bool:
+        """Whether errors of probabilities are measured, which supposes that the correction is most of what is left."""
+        trusted = (self.remaining or 0.0) <= max(abs(self.correction or 0.0), SMALL_EVIDENCE)
+        return self.probability_shift is not None and trusted
 
     @property
     def verdict(self) -> Verdict:
@@ -214,7 +221,7 @@ class Quality:
         known = (
             f"the log evidence is off by about {abs(self.correction):.2g} nats, and with its correction by about "
             f"{self.remaining:.2g}; probabilities at the data may be off by up to about {self.probability_error:.2g}, "
-            f"{'estimated' if self.probability_shift is None else 'measured'}"
+            f"{'measured' if self.measured else 'estimated'}"
         )
         known += "." if predicted is None else f", those predicted by about {predicted:.2g}."
         if self.remaining > abs(self.correction):
@@ -253,7 +260,7 @@ class Quality:
         yield "log evidence", _shown(self.log_evidence, ".4f"), "nats"
         yield "correction", _shown(self.correction, "+.4f"), "nats"
         yield "left after it", _shown(self.remaining, ".4f"), "nats"
-        how = "estimated" if self.probability_shift is None else "measured"
+        how = "measured" if self.measured else "estimated"
         yield "errors of probabilities at the data", _shown(self.probability_error, ".3f"), how
         yield "errors of probabilities predicted", _shown(self.new_probability_error, ".3f"), "measured"
         yield "error of leave-one-out", _shown(self.loo_error, ".3f"), "nats"
