@@ -179,7 +179,7 @@ class Duels:
             if given.shape != a.shape:
                 raise ValueError(f"home must have one entry for each of {a.size} duels, got shape {given.shape}.")
             neither = np.asarray(pd.isna(given))
-            named = [None if lacks else str(each) for each, lacks in zip(given, neither, strict=True)]
+            named = [None if absent else str(each) for each, absent in zip(given, neither, strict=True)]
             at_home = np.array(named, dtype=object)
             here, there = at_home == a, at_home == b
             if not (neither | here | there).all():
@@ -245,7 +245,7 @@ class Duels:
         ValueError
             If it is no fit with `kernel`, or columns are missing in ``common``.
         """
-        utilities = self._drawn(idata, common, draws, random_seed)
+        utilities = self._drawn(idata, draws, common=common, random_seed=random_seed)
         ranks = _ranks(utilities)
         low, high = np.percentile(utilities, BAND, axis=0)
         columns = {
@@ -257,16 +257,9 @@ class Duels:
         }
         return pd.DataFrame(columns, index=self.items.index).sort_values("mean", ascending=False)
 
-    def ranks(
-        self,
-        idata: Container,
-        *,
-        common: Mapping[str, Any] | None = None,
-        draws: int = 4000,
-        random_seed: Any = None,
-    ) -> pd.DataFrame:
+    def ranks(self, idata: Container, *, draws: int = 4000, **options: Any) -> pd.DataFrame:
         """Return the probability of each rank for each item, 1 for the best; arguments are those of `utility`."""
-        ranks = _ranks(self._drawn(idata, common, draws, random_seed))
+        ranks = _ranks(self._drawn(idata, draws, **options))
         places = np.arange(1, len(self.items) + 1)
         shares = np.array([(ranks == place).mean(axis=0) for place in places]).T
         return pd.DataFrame(shares, index=self.items.index, columns=pd.Index(places, name="rank"))
@@ -284,7 +277,9 @@ class Duels:
             return pd.concat([pd.Series(names, name=ITEM), features], axis=1).add_suffix(suffix)
         return pd.DataFrame({f"{ITEM}{suffix}": names})
 
-    def _drawn(self, idata: Container, common: Mapping[str, Any] | None, draws: int, random_seed: Any) -> Array:
+    def _drawn(
+        self, idata: Container, draws: int, *, common: Mapping[str, Any] | None = None, random_seed: Any = None
+    ) -> Array:
         """Draw utilities ``(draws, items)``, less the mean of all."""
         check_integers(1, draws=draws)
         names = np.asarray(self.items.index)

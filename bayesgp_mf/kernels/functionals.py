@@ -84,16 +84,18 @@ class Functional(OfOne):
         terms = self.terms(X)
         for s, one in enumerate(terms):
             bar = one.factor**2 * gram_bar[_block(one, one.cases)]
-            found.append(self.kernel.gram_vjp(one.inputs, bar) if one.slope is None else self._pulled(one, one, bar))
+            found.append(
+                self.kernel.gram_vjp(one.inputs, bar) if one.slope is None else self._between_vjp(one, one, bar)
+            )
             for other in terms[:s]:
                 bar = 2.0 * one.factor * other.factor * gram_bar[_block(one, other.cases)]
-                found.append(self._pulled(one, other, bar))
+                found.append(self._between_vjp(one, other, bar))
         return self._summed(found)
 
     def cross_vjp(self, A: Array, B: Array, cross_bar: Array) -> dict[str, Array]:
         """Return the pull-back of ``cross_bar``."""
         return self._summed(
-            self._pulled(one, other, one.factor * other.factor * cross_bar[_block(one, other.cases)])
+            self._between_vjp(one, other, one.factor * other.factor * cross_bar[_block(one, other.cases)])
             for one, other in self._pairs(A, B)
         )
 
@@ -130,7 +132,7 @@ class Functional(OfOne):
     def _between(self, one: Term, other: Term) -> Array:
         return self.kernel.slopes(one.inputs, other.inputs, one.slope, other.slope)
 
-    def _pulled(self, one: Term, other: Term, bar: Array) -> dict[str, Array]:
+    def _between_vjp(self, one: Term, other: Term, bar: Array) -> dict[str, Array]:
         return self.kernel.slopes_vjp(one.inputs, other.inputs, one.slope, other.slope, bar)
 
     def _summed(self, gradients: Iterable[dict[str, Array]]) -> dict[str, Array]:
