@@ -240,7 +240,7 @@ def _elpd(named: Mapping[str, Container], given: Mapping[str, Mapping[str, Any]]
 
     old = arviz_major() < 1
     estimates = {name: loo(idata, **given[name]) for name, idata in named.items()}
-    largest = np.max([pointwise_of(each) for each in estimates.values()], axis=0)
+    largest = np.asarray(np.max([pointwise_of(each) for each in estimates.values()], axis=0), dtype=np.float64)
     # stacking takes exponentials, which of a gross outlier are zero in all models; weights and differences are the same
     estimates = {name: relative_to(each, largest) for name, each in estimates.items()}
     with warnings.catch_warnings(), np.errstate(divide="ignore", invalid="ignore"):  # at weights of zero
