@@ -371,6 +371,8 @@ class Kinds(Functional):
         (found, *more) = _columns("column", column)
         if more:
             raise ValueError(f"column must be one column, by name or position, got {column!r}.")
+        if any(isinstance(kernel, Slope) and kernel.column == found for kernel in kernels):
+            raise ValueError(f"column {found!r} says the kind of each case, and a slope needs another one.")
         self.kernels, self.column = kernels, found
         self.kernel = _below(kernels[0])
         for kernel in kernels[1:]:

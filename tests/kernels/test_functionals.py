@@ -203,6 +203,7 @@ def test_duels_of_few_players_have_a_matrix_of_low_rank():
         (lambda: Slope(Categorical(columns=0) + Gaussian(1.0), 0).gram(SIDES), "does not take column 0 so"),
         (lambda: Kinds(column=0), "a kernel for each kind of cases"),
         (lambda: Kinds(Kinds(Gaussian(), column=0), column=0), "none of these itself"),
+        (lambda: Kinds(Gaussian(), Slope(Gaussian(), 1), column=1), "a slope needs another one"),
         (lambda: Kinds(Gaussian(), Slope(Gaussian(2.0), 0), column=1), "all kinds must be of one function"),
         (lambda: Kinds(Gaussian(), column=1, kinds=["a", "b"]), "kinds must have one entry for each of 1 kernels"),
         (lambda: Kinds(Gaussian(), Slope(Gaussian(), 0), column=1, kinds=["a", 1]), "different texts, or different"),
