@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import abc
 import numbers
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import is_dataclass, replace
 from typing import Any, ClassVar, Literal, Self, TypeGuard
 
@@ -113,11 +113,8 @@ class Kernel(abc.ABC):
         derives from such a kernel and has a `diag` or `gram_vjp` of its own, of which the inherited method knows
         nothing, is given this one again, unless it has a `diag_vjp` of its own too.
         """
-        total = {name: np.zeros(value.shape) for name, value in self.params.items()}
-        for rows in blocks(X.shape[0], 32):
-            for name, part in self.gram_vjp(X[rows], np.diag(diag_bar[rows])).items():
-                total[name] = total[name] + part
-        return total
+        parts = (self.gram_vjp(X[rows], np.diag(diag_bar[rows])) for rows in blocks(X.shape[0], 32))
+        return summed(self, parts)
 
     def cross_vjp(self, A: Array, B: Array, cross_bar: Array) -> dict[str, Array]:
         """Return sum_ij cross_bar_ij dk(a_i, b_j)/dtheta for each parameter, in the shapes of `params`.
@@ -347,6 +344,14 @@ class Kernel(abc.ABC):
 
     def __pow__(self, exponent: int) -> Kernel:
         return kernels.Power(self, exponent)
+
+
+def summed(kernel: Kernel, gradients: Iterable[Mapping[str, Array]]) -> dict[str, Array]:
+    """Return the sum of gradients in the parameters of a kernel; zeros of none."""
+    total = {name: np.zeros(value.shape) for name, value in kernel.params.items()}
+    for gradient in gradients:
+        total = {name: np.asarray(value + gradient[name]) for name, value in total.items()}
+    return total
 
 
 def refuse_class(other: object) -> None:

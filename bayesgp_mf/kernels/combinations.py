@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Self, TypeAlias, cast
 import numpy as np
 from numpy.typing import ArrayLike
 
-from bayesgp_mf.kernels.base import Kernel, check_names, drop_outdated, refuse_class
+from bayesgp_mf.kernels.base import Kernel, check_names, drop_outdated, refuse_class, summed
 from bayesgp_mf.kernels.values import Span
 from bayesgp_mf.types import Array
 
@@ -272,12 +272,11 @@ class Product(Composite, Entrywise):
         for i, term in enumerate(self.terms):
             constant = {columns: np.full(bar.shape, float(columns == (None, None))) for columns in found[i]}
             others = _product([constant, *found[:i], *found[i + 1 :]])
-            total = {name: np.zeros(value.shape) for name, value in term.params.items()}
-            for one, two in found[i]:  # the others have the slopes that this term has not
-                rest = others[first if one is None else None, second if two is None else None]
-                own = term.slopes_vjp(A, B, one, two, bar * rest)
-                total = {name: np.asarray(value + own[name]) for name, value in total.items()}
-            gradients.append(total)
+            rests = {  # the others have the slopes that this term has not
+                (one, two): others[first if one is None else None, second if two is None else None]
+                for one, two in found[i]
+            }
+            gradients.append(summed(term, (term.slopes_vjp(A, B, *own, bar * rest) for own, rest in rests.items())))
         return self._named(gradients)
 
 
@@ -332,6 +331,10 @@ class OfOne(Kernel):
 
     def _rebuilt(self, labelled: Iterator[Kernel]) -> Self:
         return self._made_with({"kernel": self.kernel._rebuilt(labelled)})  # noqa: SLF001
+
+    def scaled(self, factor: float) -> Kernel:
+        """Return the kernel with all covariances multiplied by a number > 0."""
+        return self._made_with({"kernel": self.kernel.scaled(factor)})
 
     def _named(self, gradients: Iterable[dict[str, Array]]) -> dict[str, Array]:
         (gradient,) = gradients

@@ -8,13 +8,13 @@ from __future__ import annotations
 import abc
 import math
 import numbers
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from bayesgp_mf.kernels.base import Kernel
+from bayesgp_mf.kernels.base import Kernel, summed
 from bayesgp_mf.kernels.combinations import OfOne, check_of_one, depth_around
 from bayesgp_mf.kernels.values import Columns, Span, as_columns, positions, positions_among, positive
 from bayesgp_mf.matrices.factors import blocks
@@ -90,13 +90,16 @@ class Functional(OfOne):
             for other in terms[:s]:
                 bar = 2.0 * one.factor * other.factor * gram_bar[_block(one, other.cases)]
                 found.append(self._between_vjp(one, other, bar))
-        return self._summed(found)
+        return summed(self, found)
 
     def cross_vjp(self, A: Array, B: Array, cross_bar: Array) -> dict[str, Array]:
         """Return the pull-back of ``cross_bar``."""
-        return self._summed(
-            self._between_vjp(one, other, one.factor * other.factor * cross_bar[_block(one, other.cases)])
-            for one, other in self._pairs(A, B)
+        return summed(
+            self,
+            (
+                self._between_vjp(one, other, one.factor * other.factor * cross_bar[_block(one, other.cases)])
+                for one, other in self._pairs(A, B)
+            ),
         )
 
     def inputs_vjp(self, A: Array, B: Array, cross_bar: Array) -> Array:
@@ -134,12 +137,6 @@ class Functional(OfOne):
 
     def _between_vjp(self, one: Term, other: Term, bar: Array) -> dict[str, Array]:
         return self.kernel.slopes_vjp(one.inputs, other.inputs, one.slope, other.slope, bar)
-
-    def _summed(self, gradients: Iterable[dict[str, Array]]) -> dict[str, Array]:
-        total = {name: np.zeros(value.shape) for name, value in self.params.items()}
-        for each in gradients:
-            total = {name: np.asarray(value + each[name]) for name, value in total.items()}
-        return total
 
 
 class Difference(Functional):
@@ -210,23 +207,21 @@ class Difference(Functional):
     def readers(self, how: str, width: int) -> dict[int, Kernel]:
         """Return what reads each column; one of the second is read by what reads that of the first."""
         found = super().readers(how, width)
-        pairs = zip(positions(self.second, None), positions(self.first, None), strict=True)
-        swapped = {there: found.get(here) for there, here in pairs if there < width}
+        swapped = {there: found.get(here) for here, there in self._sides() if there < width}
         return {j: reader for j, reader in {**found, **swapped}.items() if reader is not None}
 
     def levels_of_columns(self) -> dict[int, tuple[str, ...]]:
         """Return the texts of columns by position: those of the second are those of the first."""
         found = super().levels_of_columns()
-        pairs = zip(positions(self.second, None), positions(self.first, None), strict=True)
-        return {**found, **{there: found[here] for there, here in pairs if here in found}}
+        return {**found, **{there: found[here] for here, there in self._sides() if here in found}}
 
     def alike(self) -> list[tuple[int, ...]]:
         """Return the columns whose texts are of one kind."""
-        return [*super().alike(), *zip(positions(self.first, None), positions(self.second, None), strict=True)]
+        return [*super().alike(), *self._sides()]
 
-    def scaled(self, factor: float) -> Kernel:
-        """Return the kernel with all covariances multiplied by a number > 0."""
-        return self._made_with({"kernel": self.kernel.scaled(factor)})
+    def _sides(self) -> list[tuple[int, int]]:
+        """Return the positions of each column of the first and of its twin of the second."""
+        return list(zip(positions(self.first, None), positions(self.second, None), strict=True))
 
     def with_column_names(self, names: Sequence[str] | None) -> Self:
         """Return the kernel with the columns that it names by their positions among ``names``."""
@@ -269,9 +264,7 @@ class Slope(Functional):
 
     def __init__(self, kernel: Kernel, column: str | int) -> None:
         check_of_one("Slope", kernel)
-        (found, *more) = _columns("column", column)
-        if more:
-            raise ValueError(f"column must be one column, by name or position, got {column!r}.")
+        found = _one_column(column)
         if not kernel.has_slopes:
             raise ValueError(
                 f"no slope is known of functions with the kernel {kernel!r}. Use Gaussian, Matern32, Matern52, "
@@ -289,10 +282,6 @@ class Slope(Functional):
                 f"{column} so. Name another one."
             )
         return [Term(X, 1.0, column, np.arange(X.shape[1]))]
-
-    def scaled(self, factor: float) -> Kernel:
-        """Return the kernel with all covariances multiplied by a number > 0."""
-        return self._made_with({"kernel": self.kernel.scaled(factor)})
 
     @property
     def has_inputs_vjp(self) -> bool:
@@ -368,9 +357,7 @@ class Kinds(Functional):
                 "Kinds needs a kernel for each kind of cases, such as Kinds(k, Slope(k, 0), column=1), and is none of "
                 f"these itself; got {kernels!r:.80}."
             )
-        (found, *more) = _columns("column", column)
-        if more:
-            raise ValueError(f"column must be one column, by name or position, got {column!r}.")
+        found = _one_column(column)
         if any(isinstance(kernel, Slope) and kernel.column == found for kernel in kernels):
             raise ValueError(f"column {found!r} says the kind of each case, and a slope needs another one.")
         self.kernels, self.column = kernels, found
@@ -466,10 +453,6 @@ class Kinds(Functional):
         (column,) = positions((self.column,), None)
         return self._of([kernel.with_levels(levels) for kernel in self.kernels], {"levels": levels.get(column)})
 
-    def scaled(self, factor: float) -> Kernel:
-        """Return the kernel with all covariances multiplied by a number > 0."""
-        return self._made_with({"kernel": self.kernel.scaled(factor)})
-
     def to_dict(self) -> dict[str, Any]:
         """Return the name, the descriptions of the kernels of all kinds, and what else it is made of."""
         return {**super().to_dict(), "terms": [kernel.to_dict() for kernel in self.kernels]}
@@ -506,6 +489,13 @@ def _around(kernel: Kernel, other: Kernel) -> Kernel:
 def _below(kernel: Kernel) -> Kernel:
     """Return the kernel of the function of which cases see a functional."""
     return kernel.kernel if isinstance(kernel, Functional) else kernel
+
+
+def _one_column(given: str | int) -> str | int:
+    (found, *more) = _columns("column", given)
+    if more:
+        raise ValueError(f"column must be one column, by name or position, got {given!r}.")
+    return found
 
 
 def _columns(name: str, given: Columns) -> tuple[str | int, ...]:

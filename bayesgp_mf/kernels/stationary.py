@@ -47,12 +47,15 @@ class _Slopes(NamedTuple):
         What has a factor u for each slope; what has none, which is zero but for two slopes in one column.
     by_squared : (a, b) array
         The derivative of both in r^2.
+    squared : (a, b) array
+        r^2.
     """
 
     columns: list[int]
     bent: Array
     straight: Array
     by_squared: Array
+    squared: Array
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -242,11 +245,12 @@ class Stationary(Homogeneous):
         for column in parts.columns:  # u, of which each is over the square of its length scale
             by_lengthscale[column] -= 2.0 * float(np.vdot(bar, parts.bent)) / lengthscale[column]
         by_lengthscale[parts.columns[0]] -= 2.0 * float(np.vdot(bar, parts.straight)) / lengthscale[parts.columns[0]]
-        return {
-            **{name: np.zeros(value.shape) for name, value in self.params.items()},
-            "lengthscale": reduce_like(self.params["lengthscale"], by_lengthscale),
-            "variance": np.asarray(np.vdot(bar, parts.bent + parts.straight) / self.params["variance"]),
-        }
+        numbers = {name: np.asarray(value) for name, value in self._numbers_of_slopes_vjp(parts, bar).items()}
+        return {"lengthscale": reduce_like(self.params["lengthscale"], by_lengthscale), **numbers}
+
+    def _numbers_of_slopes_vjp(self, parts: _Slopes, bar: Array) -> dict[str, float]:
+        """Return the derivative in each parameter that is one number for all inputs, in order."""
+        return {"variance": float(np.vdot(bar, parts.bent + parts.straight)) / float(self.params["variance"])}
 
     def _slopes(self, A: Array, B: Array, first: int | None, second: int | None) -> _Slopes | None:
         """Return what covariances of slopes are made of, or None where the kernel is not of one of the columns."""
@@ -262,11 +266,13 @@ class Stationary(Homogeneous):
         slope, (second_derivative, third) = self.slope(squared), self.curvatures(squared)
         if len(u) == 1:
             sign = 2.0 * variance * (1.0 if second is None else -1.0)
-            return _Slopes(columns, sign * slope * u[0], np.zeros(squared.shape), sign * second_derivative * u[0])
+            return _Slopes(
+                columns, sign * slope * u[0], np.zeros(squared.shape), sign * second_derivative * u[0], squared
+            )
         # far out a product of both u is beyond all numbers, where a derivative is zero
         bent, by_squared = (-4.0 * variance * u[0] * (u[1] * each) for each in (second_derivative, third))
         own = -2.0 * variance * float(columns[0] == columns[1]) / lengthscale[columns[0]] ** 2
-        return _Slopes(columns, bent, own * slope, by_squared + own * second_derivative)
+        return _Slopes(columns, bent, own * slope, by_squared + own * second_derivative, squared)
 
     def _profile_and_slope(self, squared: Array) -> tuple[Array, Array]:
         """Return both, at the cost of one where they share their parts."""
@@ -476,22 +482,15 @@ class RationalQuadratic(Stationary):
         second = self.slope(squared) * (a + 1.0) * inverse
         return second, second * (a + 2.0) * inverse
 
-    def slopes_vjp(self, A: Array, B: Array, first: int | None, second: int | None, bar: Array) -> dict[str, Array]:
-        """Return the pull-back of ``bar (a, b)``."""
-        found = super().slopes_vjp(A, B, first, second, bar)
-        if first is None and second is None:
-            return found
-        parts = self._slopes(A, B, first, second)
-        if parts is None:
-            return found
+    def _numbers_of_slopes_vjp(self, parts: _Slopes, bar: Array) -> dict[str, float]:
         a = float(self.params["shape"])
-        ratio = cdist(*map(self._scaled, chosen_pair(self.columns, A, B)), "sqeuclidean") / (2.0 * a)
+        ratio = parts.squared / (2.0 * a)
         # of log |k'| and of log k'', of which each has a power of 1 + r^2/(2a) and a factor
         by_slope = (a + 1.0) / a * ratio / (1.0 + ratio) - np.log1p(ratio)
         by_second = 1.0 / (a + 1.0) - 1.0 / a + (a + 2.0) / a * ratio / (1.0 + ratio) - np.log1p(ratio)
         bent = by_slope if len(parts.columns) == 1 else by_second
-        by_shape = np.vdot(bar, parts.bent * bent + parts.straight * by_slope)
-        return {**found, "shape": np.asarray(by_shape)}
+        by_shape = float(np.vdot(bar, parts.bent * bent + parts.straight * by_slope))
+        return {**super()._numbers_of_slopes_vjp(parts, bar), "shape": by_shape}
 
     def _numbers_vjp(self, squared: Array, profile: Array, bar: Array) -> dict[str, float]:
         ratio = squared / (2.0 * float(self.params["shape"]))

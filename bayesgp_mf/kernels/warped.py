@@ -130,10 +130,6 @@ class Warped(OfOne, Entrywise):
         """Return those of the kernel below, of columns as it sees them."""
         return self.kernel.spans(self.warp(X))
 
-    def scaled(self, factor: float) -> Kernel:
-        """Return the kernel with all covariances multiplied by a number > 0."""
-        return self._made_with({"kernel": self.kernel.scaled(factor)})
-
     def with_column_names(self, names: Sequence[str] | None) -> Self:
         """Return the kernel with the columns that it names by their positions among ``names``."""
         named = self.kernel.with_column_names(names)
