@@ -14,7 +14,7 @@ from bayesgp_mf.container.checks import nodes_of_draws
 from bayesgp_mf.container.draws import draw_new
 from bayesgp_mf.container.groups import Container, drop_group, get_group, group_names, group_or_empty, set_group
 from bayesgp_mf.container.layout import SAMPLE_DIMS, TABLE, Layout, common_attrs
-from bayesgp_mf.container.quality import GOOD_PROBABILITY, PROBABILITY_ERROR, error_of_shift, quality_of_fit
+from bayesgp_mf.container.quality import GOOD_PROBABILITY, PROBABILITY_ERROR, quality_of_fit
 from bayesgp_mf.container.stored import DAMAGED, refused_as
 from bayesgp_mf.errors import UndefinedQuantityError, warn
 from bayesgp_mf.likelihoods.below import quantiles as quantiles_of
@@ -143,8 +143,8 @@ def _stated_error(fit: xr.Dataset, posterior: Process, X_new: Array) -> dict[str
     shift = posterior.shift_at(X_new)
     if shift is None:
         return {}
-    error = error_of_shift(shift)
-    of_fit = quality_of_fit(fit, fit.sizes.get("obs_id", 0)).probability_error
+    quality = quality_of_fit(fit, fit.sizes.get("obs_id", 0))
+    error, of_fit = quality.error_of_shift(shift), quality.probability_error
     if error > max(GOOD_PROBABILITY, of_fit or 0.0):
         of_data = "" if of_fit is None else f", and at the training inputs by {of_fit:.2g}"
         warn(

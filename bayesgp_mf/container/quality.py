@@ -30,6 +30,7 @@ import xarray as xr
 
 from bayesgp_mf.container.layout import class_names_of
 from bayesgp_mf.inference.solution import EvidenceKind
+from bayesgp_mf.solvers.second_order import SecondOrder
 
 Verdict = Literal["good", "fair", "off", "exact", "unsolved", "unknown"]
 
@@ -37,8 +38,7 @@ GOOD_PROBABILITY, FAIR_PROBABILITY = 0.02, 0.05
 """Up to the first a fit is good: hardly any of it would show in a table. Beyond the second it is off: in the first
 digit."""
 SMALL_EVIDENCE = 0.1
-"""Nats up to which neither a warning nor the sentence speaks of what inducing inputs left out, and up to which a
-correction may leave more than it is."""
+"""Nats up to which neither a warning nor the sentence speaks of what inducing inputs left out."""
 PROBABILITY_ERROR = "probability_error"
 """Attribute of predictions: what was measured there."""
 LEFT_OF_CORRECTION = 0.15
@@ -46,6 +46,8 @@ LEFT_OF_CORRECTION = 0.15
 TIMES_SHIFT, BESIDE_SHIFT = 1.25, 0.002
 """By which the change at a few training inputs becomes the scale of the largest errors: what the correction itself
 leaves, and new cases elsewhere."""
+TIMES_CROWDED = 2.0
+"""Times that, where the correction leaves more than it is."""
 LEAST_PROBABILITY = 0.005
 """Less is not promised of a probability that was not measured: a new case may be closer to one than the cases are to
 each other."""
@@ -149,16 +151,19 @@ class Quality:
         # the evidence of cases that know nothing of each other is exact, and probabilities where they are need not be
         if self.left_out is None or not (self.left_out or self.probability_shift):
             return self.left_out
+        if self.probability_shift is not None:
+            return self.error_of_shift(self.probability_shift)
         each = self.left_out / self.n
-        estimated = hypot(LEAST_PROBABILITY, min(LINEAR * each, ROOT * sqrt(each)))
-        measured = 0.0 if self.probability_shift is None else error_of_shift(self.probability_shift)
-        return measured if self.measured else max(measured, estimated)
+        return hypot(LEAST_PROBABILITY, min(LINEAR * each, ROOT * sqrt(each)))
 
     @property
-    def measured(self) -> bool:
-        """Whether errors of probabilities are measured, which supposes that the correction is most of what is left."""
-        trusted = (self.remaining or 0.0) <= max(abs(self.correction or 0.0), SMALL_EVIDENCE)
-        return self.probability_shift is not None and trusted
+    def leaves_more(self) -> bool:
+        """Whether the correction of the evidence leaves more than it is, so that what it measures is less certain."""
+        return self.correction is not None and SecondOrder(self.correction, self.remaining or 0.0).leaves_more
+
+    def error_of_shift(self, shift: float) -> float:
+        """Return the scale of the largest errors of probabilities, given the largest change by a correction."""
+        return BESIDE_SHIFT + TIMES_SHIFT * (TIMES_CROWDED if self.leaves_more else 1.0) * shift
 
     @property
     def verdict(self) -> Verdict:
@@ -221,7 +226,7 @@ class Quality:
         known = (
             f"the log evidence is off by about {abs(self.correction):.2g} nats, and with its correction by about "
             f"{self.remaining:.2g}; probabilities at the data may be off by up to about {self.probability_error:.2g}, "
-            f"{'measured' if self.measured else 'estimated'}"
+            f"{'estimated' if self.probability_shift is None else 'measured'}"
         )
         known += "." if predicted is None else f", those predicted by about {predicted:.2g}."
         if self.remaining > abs(self.correction):
@@ -260,7 +265,7 @@ class Quality:
         yield "log evidence", _shown(self.log_evidence, ".4f"), "nats"
         yield "correction", _shown(self.correction, "+.4f"), "nats"
         yield "left after it", _shown(self.remaining, ".4f"), "nats"
-        how = "measured" if self.measured else "estimated"
+        how = "estimated" if self.probability_shift is None else "measured"
         yield "errors of probabilities at the data", _shown(self.probability_error, ".3f"), how
         yield "errors of probabilities predicted", _shown(self.new_probability_error, ".3f"), "measured"
         yield "error of leave-one-out", _shown(self.loo_error, ".3f"), "nats"
@@ -308,11 +313,6 @@ def quality_of_fit(fit: xr.Dataset, n: int, in_parts: bool = False) -> Quality:
         joint_classes="class" in fit.dims,
         **largest,
     )
-
-
-def error_of_shift(shift: float) -> float:
-    """Return the scale of the largest errors of probabilities, given the largest change by a correction."""
-    return BESIDE_SHIFT + TIMES_SHIFT * shift
 
 
 def _shown(value: float | None, form: str) -> str:

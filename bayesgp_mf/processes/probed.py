@@ -17,6 +17,7 @@ against each other.
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -43,15 +44,15 @@ LOOKED_AT = 256
 MOST_CASES = 4000
 """Beyond it takes too much of the time of a fit."""
 ANSWERING = 16
-"""Cases whose sites answer to the label there."""
+"""Cases whose sites answer at first to the label there, unless they are crowded."""
 CERTAIN = 1e-6
 """Probability below which a label contradicts the case that is there, and no ratio is asked for."""
 NODES = np.linspace(-7.0, 7.0, 113)
 """Latent values over which is averaged, in standard deviations from the mean."""
 EACH = 4
 """Of which every so many are enough for an average of what is smooth."""
-MIDDLE = (0.15, 0.3, 0.7, 0.85)
-"""At labels of about these probabilities some of them are."""
+MIDDLE = np.array([0.05, 0.25, 0.5, 0.75, 0.95])
+"""Between each two of these probabilities is one of them."""
 STEP = 0.5
 """Standard deviations between the points of a derivative."""
 FEW_LEVELS = np.array([0.1, 0.5, 0.9])
@@ -96,6 +97,7 @@ def probability_shift(
     solution: Solution,
     as_new: Callable[[NDArray[np.intp]], NewCases],
     covariance: PosteriorCovariance | None = None,
+    few: int | None = ANSWERING,
 ) -> float | None:
     """Return the largest change of a probability by its correction, at training inputs; None where it is not measured.
 
@@ -108,6 +110,8 @@ def probability_shift(
         Returns what is known of new cases at the inputs of some training cases.
     covariance : PosteriorCovariance, optional
         That of the solution, where it is there already.
+    few : int, optional
+        As for `OneMore`.
 
     Notes
     -----
@@ -119,7 +123,7 @@ def probability_shift(
     if not is_binary:
         assert solution.cavity is not None
         return _largest_difference(problem, solution.cavity)
-    more = OneMore(problem, solution, ANSWERING, covariance)
+    more = OneMore(problem, solution, few, covariance)
     base, likelihood = more.base, problem.likelihood.of_one_case
     which = _worst(base)
     if not which.size:
@@ -193,9 +197,9 @@ def shift_at(
     """
     mean, variance = latent
     skewness = corrected.skewness(features(np.arange(mean.size)), variance)
-    moved = _moved(likelihood, mean + prior_mean, variance, skewness)
+    moved, beyond = _moved(likelihood, mean + prior_mean, variance, skewness)
     if likelihood.is_binary:
-        which = _chosen(moved, likelihood.predict_proba(mean + prior_mean, variance))
+        which = _chosen(moved, beyond, likelihood.predict_proba(mean + prior_mean, variance))
     else:
         which = np.argsort(-moved, kind="stable")[:DENSITIES]
     some = likelihood.of_cases(which)
@@ -210,19 +214,20 @@ def shift_at(
     return _change_of_targets(gaussian, Latent.at_points(some, points, prior)) if points.settled.all() else None
 
 
-def _moved(likelihood: Likelihood, mean: Array, variance: Array, skewness: Array) -> Array:
+def _moved(likelihood: Likelihood, mean: Array, variance: Array, skewness: Array) -> tuple[Array, Array]:
     r"""Return how far their skewness moves how likely a label is ``(m,)``, or a target of at most a number.
 
     To first order it is :math:`\tfrac16 \gamma \sigma^3 \partial_m^3 p`, and no more than what is left to zero or one.
     The derivative is taken a quarter of a standard deviation to both sides, since it is zero somewhere. Of numbers the
-    largest of some is returned; and the skewness itself where the likelihood has no such probabilities.
+    largest of some is returned; and the skewness itself where the likelihood has no such probabilities. The second is
+    how far a mean that is off by :math:`\gamma \sigma` would move it: the size of what that order may leave out.
     """
     steps = np.arange(2.0, -3.0, -1.0)[:, None, None] * STEP * np.sqrt(variance)
     at: Array = np.ones((1, mean.size))
     if not likelihood.is_binary:
         latent = Latent.gaussian(likelihood, mean, variance)
         if latent.below(mean) is None:
-            return np.abs(skewness)
+            return np.abs(skewness), np.abs(skewness)
         at = latent.quantiles(FEW_LEVELS)
     moved = np.broadcast_to(mean + steps, (len(steps), *at.shape))
     if likelihood.is_binary:
@@ -230,20 +235,25 @@ def _moved(likelihood: Likelihood, mean: Array, variance: Array, skewness: Array
     else:
         p = np.array([likelihood.predictive_below(at, each, np.broadcast_to(variance, at.shape)) for each in moved])
     change = np.diff(-p, n=3, axis=0) * skewness / (6.0 * STEP**3)
-    return np.asarray(np.max(np.abs(np.clip(p[2] + change, 0.0, 1.0) - p[2]), axis=(0, 1)))
+    first = np.max(np.abs(np.clip(p[2] + change, 0.0, 1.0) - p[2]), axis=(0, 1))
+    return first, np.max(np.abs((p[3] - p[1]) * skewness), axis=0)
 
 
-def _chosen(moved: Array, p: Array) -> NDArray[np.intp]:
-    """Return numbers of cases: those that are said to move most, and some in the middle.
+def _chosen(moved: Array, beyond: Array, p: Array) -> NDArray[np.intp]:
+    """Return numbers of cases: those that are said to move most, and of some ranges of p those that move beyond that.
 
     There what the first order in a skewness says is next to nothing, and the next orders are largest.
     """
-    chosen = list(np.argsort(-moved, kind="stable")[: PROBES - len(MIDDLE)])
-    for level in MIDDLE:
-        rest = np.setdiff1d(np.arange(p.size), chosen)
+    _, different = np.unique(np.round(moved, 9), return_index=True)  # copies of a case say nothing more
+    by_moved = list(different[::-1])
+    few = PROBES - MIDDLE.size + 1
+    chosen = by_moved[:few]
+    for low, high in pairwise(MIDDLE):
+        rest = np.setdiff1d(np.flatnonzero((low <= p) & (p < high)), chosen)
         if rest.size:
-            chosen.append(rest[np.argmin(np.abs(p[rest] - level))])
-    return np.array(chosen, dtype=np.intp)
+            chosen.append(rest[np.argmax(beyond[rest])])
+    left = [case for case in by_moved[few:] if case not in chosen]
+    return np.array([*chosen, *left][:PROBES], dtype=np.intp)
 
 
 def _worst(base: Base) -> NDArray[np.intp]:
@@ -255,8 +265,8 @@ def _worst(base: Base) -> NDArray[np.intp]:
     mean, variance = base.mean[which], base.variance[which]
     by_gaussian = np.exp(likelihood.log_partition(t, mean, variance).value)
     skewness = base.skewness_of(base.covariance.entries(which, slice(None)), variance)
-    moved = np.maximum(np.abs(p - by_gaussian), _moved(likelihood, mean, variance, skewness))
-    return which[_chosen(moved, by_gaussian)]
+    moved, beyond = _moved(likelihood, mean, variance, skewness)
+    return which[_chosen(np.maximum(np.abs(p - by_gaussian), moved), beyond, by_gaussian)]
 
 
 def _tilted_of(base: Base, which: NDArray[np.intp], likelihood: Likelihood) -> tuple[Array, Array]:

@@ -168,7 +168,7 @@ class Posterior(Part):
         prior = np.broadcast_to(self._prior_mean(some), mean.shape)
         offset = np.broadcast_to(self.new_cases.get("offset", 0.0), (len(X),))[rows]
         return probed.shift_at(
-            corrected.Corrected(self.problem, self.solution, probed.ANSWERING),
+            corrected.Corrected(self.problem, self.solution, self._answering(self._stated)),
             lambda which: self._features(some[which]),
             (mean - prior, variance),
             prior,
@@ -225,9 +225,21 @@ class Posterior(Part):
         None where it is not measured: of other methods, of likelihoods that are not log-concave, and beyond 4000 cases
         (`processes.probed`).
         """
-        return self._shift()
+        return self._shift(None, self._answering(self._stated))
 
-    def _shift(self, covariance: PosteriorCovariance | None = None) -> float | None:
+    @property
+    def _stated(self) -> SecondOrder | None:
+        """The correction that a fit has found."""
+        evidence = self.solution.evidence
+        known = evidence.correction is not None and evidence.remaining is not None
+        return SecondOrder(evidence.correction, evidence.remaining) if known else None
+
+    @staticmethod
+    def _answering(known: SecondOrder | None) -> int | None:
+        """Return how many cases answer at first where errors are measured: all, where they are crowded."""
+        return None if known is not None and known.leaves_more else probed.ANSWERING
+
+    def _shift(self, covariance: PosteriorCovariance | None, few: int | None) -> float | None:
         def as_new(which: NDArray[np.intp]) -> probed.NewCases:
             X = self.X[which]
             mean, variance = self.latent_at(X)
@@ -237,7 +249,7 @@ class Posterior(Part):
             p = self.problem.likelihood.of_one_case.predict_proba(mean + offset, variance)
             return probed.NewCases(self._features(X), mean - prior, variance, prior + offset, p)
 
-        return probed.probability_shift(self.problem, self.solution, as_new, covariance)
+        return probed.probability_shift(self.problem, self.solution, as_new, covariance, few)
 
     @property
     def corrections(self) -> tuple[SecondOrder | None, float | None]:
@@ -251,7 +263,9 @@ class Posterior(Part):
         ):  # both ask for it, and it is large
             covariance = self.solution.sites.posterior_covariance()
         known = second_order(self.problem, self.solution, covariance)
-        return known, self._shift(covariance) if is_solved and known is not None else None
+        if known is None or not is_solved:
+            return known, None
+        return known, self._shift(covariance, self._answering(known))
 
     @cached_property
     def _corrected(self) -> corrected.Corrected:

@@ -45,8 +45,6 @@ ANSWERING = (64, 128, 256)
 """Cases whose sites answer to a label: as many as this, then more where the others would answer as well."""
 REST = 1e-3
 """What the others may change of a probability, or of the log of that of a left-out label or of a density."""
-ROUGH = 10.0
-"""Times that, where few answer."""
 AT_ONCE = 2**19
 """Entries of the covariance matrices that are worked on together."""
 
@@ -87,8 +85,8 @@ class OneMore:
     solution : Solution
         TAP's.
     few : int or None
-        With it so many cases answer and no more, which is enough for the size of a difference: what the others may
-        change is ten times as much as where it is None.
+        With it so many cases answer at first, which is often enough where few questions are asked; all others as where
+        it is None.
     covariance : PosteriorCovariance, optional
         That of the solution, where it is there already.
 
@@ -111,10 +109,6 @@ class OneMore:
         covariance: PosteriorCovariance | None = None,
     ) -> None:
         self.base, self._few = Base(problem, solution, covariance), few
-
-    @property
-    def _least(self) -> float:
-        return REST if self._few is None else ROUGH * REST
 
     @cached_property
     def _compressed(self) -> Compressed | None:
@@ -150,7 +144,7 @@ class OneMore:
         # where a label contradicts those that there are, as under a step, the other's evidence says all
         for sure, known, other in ((1.0, plus, minus), (0.0, minus, plus)):
             neglected_of_one = np.exp(np.minimum(known.log_ratio, 0.0)) * np.abs(known.rest)
-            rows = np.flatnonzero(known.settled & ~other.settled & (neglected_of_one <= self._least))
+            rows = np.flatnonzero(known.settled & ~other.settled & (neglected_of_one <= REST))
             ratio = np.exp(known.log_ratio[rows])
             p[rows], extreme[rows], one_sided[rows] = np.abs(1.0 - sure - np.minimum(ratio, 1.0)), sure, True
             total[rows] = np.maximum(ratio, 1.0)
@@ -216,14 +210,14 @@ class OneMore:
         base, m, first = self.base, questions[0].mean.size, questions[0]
         found = [Answers(np.full(m, np.nan), np.zeros(m), np.zeros(m, dtype=bool)) for _ in questions]
         settled, left = np.zeros(m, dtype=bool), np.arange(m)
-        answering = ANSWERING if self._few is None else (self._few,)
+        answering = ANSWERING if self._few is None else (self._few, *ANSWERING)
 
         def keep(rows: NDArray[np.intp], each: Sequence[Answers]) -> NDArray[np.bool_]:
             for whole, part in zip(found, each, strict=True):
                 for kept, given in zip(whole, part, strict=True):
                     kept[rows] = given
             solved = np.all([part.settled for part in each], axis=0)
-            settled[rows] = solved & (neglected(each, rows) <= self._least)
+            settled[rows] = solved & (neglected(each, rows) <= REST)
             return np.asarray(solved)
 
         if self._compressed is not None and first.itself is None:  # there all cases stay

@@ -73,6 +73,10 @@ FEW = (150, 500)
 """... a quarter of the columns of the root, but at least and at most so many, the more skewed the sooner."""
 
 
+LITTLE = 0.1
+"""Nats up to which a correction may leave more than it is."""
+
+
 class SecondOrder(NamedTuple):
     """The correction of a log evidence, in nats.
 
@@ -86,6 +90,11 @@ class SecondOrder(NamedTuple):
 
     correction: float
     remaining: float
+
+    @property
+    def leaves_more(self) -> bool:
+        """Whether it leaves more than it is, as where many cases bound one value, and is less of a guide."""
+        return self.remaining > max(abs(self.correction), LITTLE)
 
 
 def second_order(
