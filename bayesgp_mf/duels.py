@@ -16,6 +16,8 @@ from numpy.typing import ArrayLike, NDArray
 from bayesgp_mf.arguments import as_generator, check_integers
 from bayesgp_mf.container.draws import draw_latent
 from bayesgp_mf.container.groups import Container
+from bayesgp_mf.container.predictions import moments_at
+from bayesgp_mf.diagnostics.fitted import Fitted, fitted
 from bayesgp_mf.fitting import posterior
 from bayesgp_mf.kernels import Categorical, Difference, Kernel, Kinds, Linear
 from bayesgp_mf.types import Array
@@ -54,6 +56,8 @@ class Duels:
         Whether the first one won; where there are ties an ordered pandas Categorical of loss, tie and win.
     items : DataFrame
         All items, by name.
+    common : dict
+        Values of further columns of a fit, which `utility` and others ask for by default: see `from_fit`.
 
     Raises
     ------
@@ -93,6 +97,7 @@ class Duels:
         if n < 2:
             raise ValueError(f"Duels needs two or more duels, got {n}.")
         self.items = _items(items, np.unique(np.concatenate([won, lost])))
+        self.common: dict[str, Any] = {}
         swapped = np.arange(n) % 2 == 1  # so that both outcomes occur, whoever is named first
         first, second = np.where(swapped, lost, won), np.where(swapped, won, lost)
         self.has_home = home is not None
@@ -150,6 +155,45 @@ class Duels:
             )
         pairs = [pair for ranking in rankings for pair in itertools.pairwise(ranking)]
         return cls([a for a, _ in pairs], [b for _, b in pairs], items=items)
+
+    @classmethod
+    def from_fit(cls, idata: Container) -> Self:
+        """Return the duels of a fit, which may have been loaded from a file.
+
+        Its items are those that had a duel. Columns that both sides have in common, such as a judge, get their most
+        frequent name, or their median, in ``common``.
+
+        Raises
+        ------
+        ValueError
+            If it is no fit with `kernel`, or its cases are elsewhere.
+
+        Examples
+        --------
+        >>> import bayesgp_mf as bgp
+        >>> duels = bgp.duels.Duels(["Ann", "Ann", "Bob"], ["Bob", "Cy", "Cy"])
+        >>> idata = bgp.fit(duels.X, duels.y, duels.kernel(), bgp.Probit(), random_seed=1, progress=False)
+        >>> list(bgp.duels.Duels.from_fit(idata).items.index)
+        ['Ann', 'Bob', 'Cy']
+        """
+        about = fitted(idata)
+        if not is_of_duels(about) or about.y is None:
+            raise ValueError("duels are read from a fit of them: fit(duels.X, duels.y, duels.kernel(), ...).")
+        table, middle = (_decoded(about, rows) for rows in (about.X, about.middle()[None]))
+        outcome = np.sign(about.y) if not about.classes else 2.0 * about.y / (len(about.classes) - 1) - 1.0
+        played = np.asarray(table[KIND] == DUEL)
+        table, score = table[played], 0.5 + 0.5 * outcome[played]
+        of_second = [name for name in table.columns if name.endswith(SECOND)]
+        of_first = [name.removesuffix(SECOND) for name in of_second]
+        sides = [table[of_first], table[of_second].set_axis(of_first, axis=1)]
+        items = pd.concat(sides).drop_duplicates(ITEM).set_index(ITEM).sort_index()
+        home = None
+        if HOME in table:
+            home = np.where(table[HOME] > 0, table[ITEM], np.where(table[HOME] < 0, table[ITEM + SECOND], None))
+        duels = cls.from_scores(table[ITEM], table[ITEM + SECOND], score, items=items, home=home)
+        others = [name for name in table.columns if name not in {*of_first, *of_second, HOME, KIND}]
+        duels.common = middle[others].iloc[0].to_dict()
+        return duels
 
     def cases(self, first: ArrayLike, second: ArrayLike, *, home: ArrayLike | None = None) -> pd.DataFrame:
         """Return duels of some items with others as inputs of `predict`.
@@ -264,6 +308,51 @@ class Duels:
         shares = np.array([(ranks == place).mean(axis=0) for place in places]).T
         return pd.DataFrame(shares, index=self.items.index, columns=pd.Index(places, name="rank"))
 
+    def probabilities(
+        self, idata: Container, items: Iterable[str] | None = None, *, common: Mapping[str, Any] | None = None
+    ) -> pd.DataFrame:
+        """Return the probability that each item beats each other one, with neither at home: rows beat columns.
+
+        Parameters
+        ----------
+        idata : InferenceData or DataTree
+            A fit to `X` and `y` with `kernel`.
+        items : sequence of str, optional
+            Two or more of them, in the order to have; all by default.
+        common : mapping of str to value, optional
+            As for `utility`.
+
+        Raises
+        ------
+        ValueError
+            If there are less than two items, targets are neither labels nor levels, or as `cases` and `predict` do.
+        """
+        names = list(self.items.index if items is None else items)
+        if len(names) < 2:
+            raise ValueError(f"probabilities are those of two or more items, got {names}.")
+        first, second = zip(*itertools.permutations(names, 2), strict=True)
+        process = posterior(idata)
+        p = moments_at(process, process.new_inputs(self.cases(first, second).assign(**self._common(common)))).get("p")
+        if p is None:
+            raise ValueError("probabilities are those of duels that are won or lost, and targets of this fit are not.")
+        beats = np.full((len(names), len(names)), np.nan)
+        beats[~np.eye(len(names), dtype=bool)] = p if p.ndim == 1 else p[:, -1]
+        return pd.DataFrame(beats, index=pd.Index(names, name=ITEM), columns=names)
+
+    def record(self) -> tuple[pd.DataFrame, pd.DataFrame]:
+        """Return how many duels each item (rows) won against each other one (columns), and how many they had."""
+        names = self.items.index
+        first, second = names.get_indexer(self.X[ITEM]), names.get_indexer(self.X[ITEM + SECOND])
+        has_ties = isinstance(self.y, pd.Categorical)
+        won, met = np.zeros((2, len(names), len(names)), dtype=np.intp)
+        for a, b, ended in ((first, second, WIN if has_ties else True), (second, first, LOSS if has_ties else False)):
+            np.add.at(won, (a, b), np.asarray(self.y == ended))
+            np.add.at(met, (a, b), 1)
+        return tuple(pd.DataFrame(each, index=names, columns=list(names)) for each in (won, met))
+
+    def _common(self, common: Mapping[str, Any] | None) -> dict[str, Any]:
+        return {**self.common, **(common or {})}
+
     def _side(self, names: NDArray[Any], suffix: str) -> pd.DataFrame:
         """Return the names of items on one side of duels, and their features."""
         if len(self.items.columns):
@@ -284,7 +373,7 @@ class Duels:
         check_integers(1, draws=draws)
         names = np.asarray(self.items.index)
         table = pd.concat([self._side(names, ""), self._side(names, SECOND)], axis=1)
-        table = table.assign(**({HOME: 0.0} if self.has_home else {}), **{KIND: ITEM}, **(common or {}))
+        table = table.assign(**({HOME: 0.0} if self.has_home else {}), **{KIND: ITEM}, **self._common(common))
         process, rng = posterior(idata), as_generator(random_seed)
         read = [part.kernel.readers("groups", table.shape[1]) for part in process.parts]
         if not all(table.columns.get_loc(KIND) in columns for columns in read):
@@ -294,6 +383,22 @@ class Duels:
         node = rng.choice(len(process.parts), (1, draws), p=process.weights)
         (utilities,) = draw_latent(process, process.new_inputs(table), node, rng)
         return np.asarray(utilities - utilities.mean(axis=1, keepdims=True))
+
+
+def is_of_duels(about: Fitted) -> bool:
+    """Tell whether a fit has the kernel and the table of duels."""
+    groups = about.process.reader.readers("groups", len(about.names))
+    return all(name in about.names and about.names.index(name) in groups for name in (ITEM, ITEM + SECOND, KIND))
+
+
+def _decoded(about: Fitted, rows: Array) -> pd.DataFrame:
+    """Return inputs ``(m, d)`` as a table, with names in place of codes."""
+    texts = about.process.reader.levels_of_columns()
+    columns = {
+        name: np.array(texts[j], dtype=object)[rows[:, j].astype(np.intp)] if j in texts else rows[:, j]
+        for j, name in enumerate(about.names)
+    }
+    return pd.DataFrame(columns)
 
 
 def _ranks(utilities: Array) -> NDArray[np.intp]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import arviz as az
 import numpy as np
 import pandas as pd
 import pytest
@@ -264,3 +265,55 @@ def test_one_who_wins_all_of_many_duels_without_noise_is_no_good_fit():
     assert abs(p[0] - 0.933) > 0.02
     assert quality.verdict != "good"
     assert "estimated" in quality.sentence
+
+
+def _same_record(one: Duels, other: Duels) -> None:
+    for ours, theirs in zip(one.record(), other.record(), strict=True):
+        pd.testing.assert_frame_equal(ours, theirs)
+
+
+def test_duels_come_back_from_a_saved_fit(tmp_path):
+    rng = np.random.default_rng(10)
+    winner, loser, tie, home = _played(80, rng, home=0.3, band=0.3)
+    wines = pd.DataFrame({"sugar": WORTH, "land": ["it", "fr", "it", "fr", "it", "fr"]}, index=NAMES)
+    given = {"tie": tie, "home": np.where(rng.random(80) < 0.5, NAMES[home], None), "items": wines}
+    duels = Duels(NAMES[winner], NAMES[loser], **given)
+    land = Categorical(0.5, columns="land")
+    kernel = duels.kernel(Gaussian(1.0, columns="sugar") + land + Categorical(0.1, columns="item"))
+    idata = bgp.fit(duels.X.assign(week=np.arange(80.0)), duels.y, kernel, bgp.Ordinal([-0.3, 0.3]), **QUIET)
+    idata.to_netcdf(str(tmp_path / "fit.nc"))
+    loaded = az.from_netcdf(str(tmp_path / "fit.nc"))
+    again = Duels.from_fit(loaded)
+    pd.testing.assert_frame_equal(again.items, duels.items, check_dtype=False)
+    _same_record(again, duels)
+    assert again.common == {"week": 39.5}
+    asked = (again, {}), (duels, {"common": {"week": 0}})
+    mean = [each.utility(idata, random_seed=1, **options)["mean"] for each, options in asked]
+    pd.testing.assert_series_equal(*mean)
+    loaded.close()
+
+
+def test_probabilities_and_records_are_those_of_single_duels():
+    winner, loser, tie, home = _played(120, np.random.default_rng(11), band=0.4)
+    duels = Duels(NAMES[winner], NAMES[loser], tie=tie, home=NAMES[home])
+    idata = bgp.fit(duels.X, duels.y, duels.kernel(), bgp.Ordinal([-0.4, 0.4]), **QUIET)
+    table = duels.probabilities(idata, ["Flo", "Ann", "Cy"])
+    p = bgp.predict(idata, duels.cases(["Ann"], ["Flo"]), draws=False)["predictions"]["p"].values
+    np.testing.assert_allclose([table.loc["Ann", "Flo"], table.loc["Flo", "Ann"]], p[0, [2, 0]])
+    assert np.isnan(table.loc["Cy", "Cy"])
+    won, met = duels.record()
+    assert met.to_numpy().sum() == 2 * 120
+    assert won.to_numpy().sum() == 120 - tie.sum()
+    assert won.loc["Ann", "Bob"] == np.sum((winner == 0) & (loser == 1) & ~tie)
+    assert met.loc["Ann", "Bob"] == np.sum(winner + loser == 1)
+
+
+def test_margins_have_no_probabilities_and_other_fits_no_duels():
+    duels = Duels(["Ann", "Ann", "Bob"], ["Bob", "Cy", "Cy"])
+    margin = np.where(duels.y, 2.0, -2.0)
+    idata = bgp.fit(duels.X, margin, duels.kernel(), bgp.likelihoods.Gaussian(0.5), **QUIET)
+    _same_record(Duels.from_fit(idata), duels)
+    with pytest.raises(ValueError, match="won or lost"):
+        duels.probabilities(idata)
+    with pytest.raises(ValueError, match="read from a fit of them"):
+        Duels.from_fit(bgp.fit([[0.0], [1.0]], [False, True], Gaussian(), **QUIET))
