@@ -317,3 +317,65 @@ def test_margins_have_no_probabilities_and_other_fits_no_duels():
         duels.probabilities(idata)
     with pytest.raises(ValueError, match="read from a fit of them"):
         Duels.from_fit(bgp.fit([[0.0], [1.0]], [False, True], Gaussian(), **QUIET))
+
+
+def _choices(n: int, rng: np.random.Generator) -> list[np.ndarray]:
+    """Choices of one of four by the multinomial probit model, the chosen one first."""
+    offered = [rng.permutation(6)[:4] for _ in range(n)]
+    best = [int(np.argmax(WORTH[each] + np.sqrt(0.5) * rng.standard_normal(4))) for each in offered]
+    return [np.concatenate([each[k : k + 1], np.delete(each, k)]) for each, k in zip(offered, best, strict=True)]
+
+
+def test_choices_are_the_multinomial_probit_model_and_duels_with_noise_of_their_own_are_not():
+    rng = np.random.default_rng(12)
+    given = _choices(40, rng)
+    choices = Duels.from_choices(NAMES[each] for each in given)
+    idata = bgp.fit(choices.X, choices.y, choices.kernel(), bgp.Step(), **QUIET)
+    mean = choices.utility(idata, random_seed=1)["mean"][NAMES]
+    chosen = choices.chosen(idata, NAMES, draws=20_000, random_seed=1).to_numpy()
+    own_noise = Duels(np.repeat(NAMES[[each[0] for each in given]], 3), NAMES[np.concatenate([g[1:] for g in given])])
+    apart = bgp.fit(own_noise.X, own_noise.y, own_noise.kernel(), bgp.Probit(), **QUIET)
+
+    # exactly: draws near the posterior, weighted by prior and likelihood, whose integral has one dimension
+    nodes, weights = np.polynomial.hermite_e.hermegauss(30)
+    utilities = rng.multivariate_normal(mean, 0.5 * np.eye(6), 20_000)
+    log_weight = 0.5 * np.sum((utilities - mean.to_numpy()) ** 2, axis=1) / 0.5 - 0.5 * np.sum(utilities**2, axis=1)
+
+    def log_chosen(best, others):
+        ahead = (utilities[:, [best]] - utilities[:, others]) / np.sqrt(0.5)
+        p = np.exp(norm.logcdf(ahead[..., None] + nodes).sum(axis=1)) @ weights / weights.sum()
+        return np.log(p)
+
+    for best, *others in given:
+        log_weight += log_chosen(best, others)
+    weight = np.exp(log_weight - log_weight.max())
+    weight /= weight.sum()
+    assert 1 / np.sum(weight**2) > 500
+    exact = [weight @ np.exp(log_chosen(k, np.delete(np.arange(6), k))) for k in range(6)]
+    np.testing.assert_allclose(chosen, exact, atol=0.03)
+    above = weight @ (utilities - utilities.mean(axis=1, keepdims=True))
+    np.testing.assert_allclose(mean, above, atol=0.06)
+    assert np.max(np.abs(own_noise.utility(apart, random_seed=1)["mean"][NAMES] - above)) > 0.15
+
+
+def test_rankings_may_have_one_noise_and_come_back_from_a_fit():
+    rng = np.random.default_rng(13)
+    rankings = [NAMES[np.argsort(-WORTH - np.sqrt(0.5) * rng.standard_normal(6))] for _ in range(30)]
+    duels = Duels.from_rankings(rankings, same_noise=True)
+    idata = bgp.fit(duels.X, duels.y, duels.kernel(), bgp.Step(), **QUIET)
+    assert list(duels.utility(idata, random_seed=1).index) == list(NAMES)
+    again = Duels.from_fit(idata)
+    assert again.has_choices
+    assert again.common == {}
+    pd.testing.assert_series_equal(again.chosen(idata, random_seed=1), duels.chosen(idata, random_seed=1))
+    p = bgp.predict(idata, duels.cases(["Ann", "Flo"], ["Flo", "Ann"]), draws=False)["predictions"]["p"].values
+    np.testing.assert_allclose(p.sum(), 1.0)
+
+
+def test_chosen_among_what_is_refused():
+    duels = Duels(["Ann", "Ann", "Bob"], ["Bob", "Cy", "Cy"])
+    idata = bgp.fit(duels.X, duels.y, duels.kernel(), bgp.Probit(), **QUIET)
+    with pytest.raises(ValueError, match="chosen is of duels from_choices"):
+        duels.chosen(idata)
+    with pytest.raises(ValueError, match="each choice must be a sequence of names, got the text 'Ann'"):
+        Duels.from_choices(["Ann", "Bob"])
