@@ -16,18 +16,23 @@ from numpy.typing import ArrayLike, NDArray
 from bayesgp_mf.arguments import as_generator, check_integers
 from bayesgp_mf.container.draws import draw_latent
 from bayesgp_mf.container.groups import Container
+from bayesgp_mf.container.predictions import moments_at
+from bayesgp_mf.diagnostics.fitted import Fitted, fitted
 from bayesgp_mf.fitting import posterior
 from bayesgp_mf.kernels import Categorical, Difference, Kernel, Kinds, Linear
 from bayesgp_mf.types import Array
 
 __all__ = ["Duels"]
 
-ITEM, SECOND, HOME, KIND = "item", " of second", "home", "kind"
-"""Columns of the table: the first item; what is behind the names of those of the second; the home side; the kind."""
+ITEM, SECOND, HOME, KIND, CHOICE = "item", " of second", "home", "kind", "choice"
+"""Columns of the table: the first item; what is behind the names of those of the second; the home side; the kind; the
+choice, or the ranking, that a duel is part of."""
 DUEL = "duel"
 LOSS, TIE, WIN = "loss", "tie", "win"
 BAND = (5.0, 95.0)
 """Per cent, of utilities."""
+NOISE = 0.5
+"""Noise variance of each item of a choice, so that of a duel is one."""
 
 
 class Duels:
@@ -54,6 +59,8 @@ class Duels:
         Whether the first one won; where there are ties an ordered pandas Categorical of loss, tie and win.
     items : DataFrame
         All items, by name.
+    common : dict
+        Values of further columns of a fit, which `utility` and others ask for by default: see `from_fit`.
 
     Raises
     ------
@@ -93,6 +100,8 @@ class Duels:
         if n < 2:
             raise ValueError(f"Duels needs two or more duels, got {n}.")
         self.items = _items(items, np.unique(np.concatenate([won, lost])))
+        self.common: dict[str, Any] = {}
+        self.has_choices = False
         swapped = np.arange(n) % 2 == 1  # so that both outcomes occur, whoever is named first
         first, second = np.where(swapped, lost, won), np.where(swapped, won, lost)
         self.has_home = home is not None
@@ -130,26 +139,96 @@ class Duels:
         return cls(np.where(won, a, b), np.where(won, b, a), tie=scores == 0.5, **options)
 
     @classmethod
-    def from_rankings(cls, rankings: Iterable[Iterable[Any]], *, items: pd.DataFrame | None = None) -> Self:
+    def from_rankings(
+        cls, rankings: Iterable[Iterable[Any]], *, items: pd.DataFrame | None = None, same_noise: bool = False
+    ) -> Self:
         """Return the duels of neighbours in rankings, each with its best item first.
 
-        Duels of neighbours leave out what a ranking says beyond them: that all duels of one ranking have the same
-        noise. Of a ranking of k items, k - 1 duels are made.
+        Duels of neighbours leave out what a ranking says beyond them: that an item has the same noise in all duels of
+        one ranking. With ``same_noise`` they do not: then all is as for `from_choices`. Of a ranking of k items, k - 1
+        duels are made.
 
         Raises
         ------
         ValueError
             If a ranking is a text and no sequence of names, or as `Duels`.
         """
-        rankings = list(rankings)
-        text = next((ranking for ranking in rankings if isinstance(ranking, str)), None)
-        if text is not None:  # whose letters would be items
-            raise ValueError(
-                f"each ranking must be a sequence of names, got the text {text!r}. Of a dict pass its values(), of a "
-                "data frame with a row for each ranking to_numpy()."
-            )
-        pairs = [pair for ranking in rankings for pair in itertools.pairwise(ranking)]
-        return cls([a for a, _ in pairs], [b for _, b in pairs], items=items)
+        pairs = [list(itertools.pairwise(ranking)) for ranking in _sequences("ranking", rankings)]
+        return cls._from_pairs(pairs, items, same_noise)
+
+    @classmethod
+    def from_choices(cls, choices: Iterable[Iterable[Any]], *, items: pd.DataFrame | None = None) -> Self:
+        r"""Return the duels of choices of one among several, each a sequence of names with the chosen one first.
+
+        The chosen item wins a duel with each other one, with the same noise of variance 1/2 in all of them: with
+        `kernel` and the likelihood ``Step()`` this is the multinomial probit model of choices,
+        :math:`P(c) = P(f_c + e_c > f_j + e_j` for all j :math:`)`. Two items make a duel whose noise has variance 1.
+
+        Raises
+        ------
+        ValueError
+            If a choice is a text and no sequence of names, or as `Duels`.
+
+        Examples
+        --------
+        >>> import bayesgp_mf as bgp
+        >>> wines = bgp.duels.Duels.from_choices([["Rioja", "Chianti", "Merlot"], ["Rioja", "Merlot"]])
+        >>> idata = bgp.fit(wines.X, wines.y, wines.kernel(), bgp.Step(), random_seed=1, progress=False)
+        >>> wines.chosen(idata, random_seed=1).round(1).to_dict()
+        {'Chianti': 0.2, 'Merlot': 0.1, 'Rioja': 0.7}
+        """
+        named = [list(choice) for choice in _sequences("choice", choices)]
+        return cls._from_pairs([[(each[0], other) for other in each[1:]] for each in named], items, True)
+
+    @classmethod
+    def _from_pairs(cls, pairs: list[list[tuple[Any, Any]]], items: pd.DataFrame | None, same_noise: bool) -> Self:
+        each = [pair for of_one in pairs for pair in of_one]
+        duels = cls([a for a, _ in each], [b for _, b in each], items=items)
+        duels.has_choices = same_noise
+        if same_noise:
+            duels.X[CHOICE] = np.repeat([f"{CHOICE} {k}" for k in range(len(pairs))], [len(of_one) for of_one in pairs])
+        return duels
+
+    @classmethod
+    def from_fit(cls, idata: Container) -> Self:
+        """Return the duels of a fit, which may have been loaded from a file.
+
+        Its items are those that had a duel. Columns that both sides have in common, such as a judge, get their most
+        frequent name, or their median, in ``common``.
+
+        Raises
+        ------
+        ValueError
+            If it is no fit with `kernel`, or its cases are elsewhere.
+
+        Examples
+        --------
+        >>> import bayesgp_mf as bgp
+        >>> duels = bgp.duels.Duels(["Ann", "Ann", "Bob"], ["Bob", "Cy", "Cy"])
+        >>> idata = bgp.fit(duels.X, duels.y, duels.kernel(), bgp.Probit(), random_seed=1, progress=False)
+        >>> list(bgp.duels.Duels.from_fit(idata).items.index)
+        ['Ann', 'Bob', 'Cy']
+        """
+        about = fitted(idata)
+        if not is_of_duels(about) or about.y is None:
+            raise ValueError("duels are read from a fit of them: fit(duels.X, duels.y, duels.kernel(), ...).")
+        table, middle = (_decoded(about, rows) for rows in (about.X, about.middle()[None]))
+        outcome = np.sign(about.y) if not about.classes else 2.0 * about.y / (len(about.classes) - 1) - 1.0
+        played = np.asarray(table[KIND] == DUEL)
+        table, score = table[played], 0.5 + 0.5 * outcome[played]
+        of_second = [name for name in table.columns if name.endswith(SECOND)]
+        of_first = [name.removesuffix(SECOND) for name in of_second]
+        sides = [table[of_first], table[of_second].set_axis(of_first, axis=1)]
+        items = pd.concat(sides).drop_duplicates(ITEM).set_index(ITEM).sort_index()
+        home = None
+        if HOME in table:
+            home = np.where(table[HOME] > 0, table[ITEM], np.where(table[HOME] < 0, table[ITEM + SECOND], None))
+        duels = cls.from_scores(table[ITEM], table[ITEM + SECOND], score, items=items, home=home)
+        if CHOICE in table:
+            duels.has_choices, duels.X[CHOICE] = True, table[CHOICE].to_numpy()
+        others = [name for name in table.columns if name not in {*of_first, *of_second, HOME, KIND, CHOICE}]
+        duels.common = middle[others].iloc[0].to_dict()
+        return duels
 
     def cases(self, first: ArrayLike, second: ArrayLike, *, home: ArrayLike | None = None) -> pd.DataFrame:
         """Return duels of some items with others as inputs of `predict`.
@@ -193,10 +272,11 @@ class Duels:
             raise ValueError(
                 "home was not given with the duels, so that nothing is known of its advantage; leave it out."
             )
-        return table.assign(**{KIND: DUEL})
+        table[KIND] = DUEL
+        return table.assign(**{CHOICE: [f"new {k}" for k in range(a.size)]}) if self.has_choices else table
 
     def kernel(self, of_items: Kernel | None = None) -> Kernel:
-        """Return the kernel of the table: differences of utilities, and the advantage of the home side.
+        """Return the kernel of the table: differences of utilities, the advantage of the home side, noise of choices.
 
         Parameters
         ----------
@@ -208,6 +288,8 @@ class Duels:
         first = [ITEM, *self.items.columns]
         difference = Difference(below, first, [f"{name}{SECOND}" for name in first])
         kernel: Kernel = Kinds(difference, below, column=KIND, kinds=[DUEL, ITEM])
+        if self.has_choices:  # zero where both are one item, as where its utility is asked for
+            kernel += Difference(Categorical(NOISE, columns=[ITEM, CHOICE]), [ITEM], [f"{ITEM}{SECOND}"])
         return kernel + Linear(0.1, columns=HOME) if self.has_home else kernel
 
     def utility(
@@ -264,6 +346,75 @@ class Duels:
         shares = np.array([(ranks == place).mean(axis=0) for place in places]).T
         return pd.DataFrame(shares, index=self.items.index, columns=pd.Index(places, name="rank"))
 
+    def probabilities(
+        self, idata: Container, items: Iterable[str] | None = None, *, common: Mapping[str, Any] | None = None
+    ) -> pd.DataFrame:
+        """Return the probability that each item beats each other one, with neither at home: rows beat columns.
+
+        Parameters
+        ----------
+        idata : InferenceData or DataTree
+            A fit to `X` and `y` with `kernel`.
+        items : sequence of str, optional
+            Two or more of them, in the order to have; all by default.
+        common : mapping of str to value, optional
+            As for `utility`.
+
+        Raises
+        ------
+        ValueError
+            If there are less than two items, targets are neither labels nor levels, or as `cases` and `predict` do.
+        """
+        names = list(self.items.index if items is None else items)
+        if len(names) < 2:
+            raise ValueError(f"probabilities are those of two or more items, got {names}.")
+        first, second = zip(*itertools.permutations(names, 2), strict=True)
+        process = posterior(idata)
+        p = moments_at(process, process.new_inputs(self.cases(first, second).assign(**self._common(common)))).get("p")
+        if p is None:
+            raise ValueError("probabilities are those of duels that are won or lost, and targets of this fit are not.")
+        beats = np.full((len(names), len(names)), np.nan)
+        beats[~np.eye(len(names), dtype=bool)] = p if p.ndim == 1 else p[:, -1]
+        return pd.DataFrame(beats, index=pd.Index(names, name=ITEM), columns=names)
+
+    def record(self) -> tuple[pd.DataFrame, pd.DataFrame]:
+        """Return how many duels each item (rows) won against each other one (columns), and how many they had."""
+        names = self.items.index
+        first, second = names.get_indexer(self.X[ITEM]), names.get_indexer(self.X[ITEM + SECOND])
+        has_ties = isinstance(self.y, pd.Categorical)
+        won, met = np.zeros((2, len(names), len(names)), dtype=np.intp)
+        for a, b, ended in ((first, second, WIN if has_ties else True), (second, first, LOSS if has_ties else False)):
+            np.add.at(won, (a, b), np.asarray(self.y == ended))
+            np.add.at(met, (a, b), 1)
+        return tuple(pd.DataFrame(each, index=names, columns=list(names)) for each in (won, met))
+
+    def _common(self, common: Mapping[str, Any] | None) -> dict[str, Any]:
+        return {**self.common, **(common or {})}
+
+    def chosen(
+        self, idata: Container, items: Iterable[str] | None = None, *, draws: int = 4000, **options: Any
+    ) -> pd.Series:
+        """Return the probability of each item to be chosen among some, or among all, in a fit of `from_choices`.
+
+        Parameters are those of `utility`, and ``items`` a sequence of names.
+
+        Raises
+        ------
+        ValueError
+            If these are no duels of choices, an item is unknown, or as `utility`.
+        """
+        names = list(self.items.index if items is None else items)
+        positions = self.items.index.get_indexer(names)
+        if not self.has_choices or (positions < 0).any():
+            raise ValueError(
+                f"chosen is of duels from_choices and of items such as {list(self.items.index[:3])}, got {names}."
+            )
+        rng = as_generator(options.pop("random_seed", None))
+        utilities = self._drawn(idata, draws, random_seed=rng, **options)[:, positions]
+        noisy = utilities + np.sqrt(NOISE) * rng.standard_normal(utilities.shape)
+        shares = np.bincount(noisy.argmax(axis=1), minlength=len(names)) / draws
+        return pd.Series(shares, index=pd.Index(names, name=ITEM))
+
     def _side(self, names: NDArray[Any], suffix: str) -> pd.DataFrame:
         """Return the names of items on one side of duels, and their features."""
         if len(self.items.columns):
@@ -284,7 +435,8 @@ class Duels:
         check_integers(1, draws=draws)
         names = np.asarray(self.items.index)
         table = pd.concat([self._side(names, ""), self._side(names, SECOND)], axis=1)
-        table = table.assign(**({HOME: 0.0} if self.has_home else {}), **{KIND: ITEM}, **(common or {}))
+        own = {**({HOME: 0.0} if self.has_home else {}), KIND: ITEM, **({CHOICE: ITEM} if self.has_choices else {})}
+        table = table.assign(**own, **self._common(common))
         process, rng = posterior(idata), as_generator(random_seed)
         read = [part.kernel.readers("groups", table.shape[1]) for part in process.parts]
         if not all(table.columns.get_loc(KIND) in columns for columns in read):
@@ -296,9 +448,37 @@ class Duels:
         return np.asarray(utilities - utilities.mean(axis=1, keepdims=True))
 
 
+def is_of_duels(about: Fitted) -> bool:
+    """Tell whether a fit has the kernel and the table of duels."""
+    groups = about.process.reader.readers("groups", len(about.names))
+    return all(name in about.names and about.names.index(name) in groups for name in (ITEM, ITEM + SECOND, KIND))
+
+
+def _decoded(about: Fitted, rows: Array) -> pd.DataFrame:
+    """Return inputs ``(m, d)`` as a table, with names in place of codes."""
+    texts = about.process.reader.levels_of_columns()
+    columns = {
+        name: np.array(texts[j], dtype=object)[rows[:, j].astype(np.intp)] if j in texts else rows[:, j]
+        for j, name in enumerate(about.names)
+    }
+    return pd.DataFrame(columns)
+
+
 def _ranks(utilities: Array) -> NDArray[np.intp]:
     """Return the rank of each item in each draw ``(draws, items)``, 1 for the highest utility."""
     return np.argsort(np.argsort(-utilities, axis=1), axis=1) + 1
+
+
+def _sequences(one: str, given: Iterable[Iterable[Any]]) -> list[Iterable[Any]]:
+    """Return rankings or choices, or raise a ValueError where one is a text, whose letters would be items."""
+    sequences = list(given)
+    text = next((each for each in sequences if isinstance(each, str)), None)
+    if text is not None:
+        raise ValueError(
+            f"each {one} must be a sequence of names, got the text {text!r}. Of a dict pass its values(), of a "
+            f"data frame with a row for each {one} to_numpy()."
+        )
+    return sequences
 
 
 def _names(name: str, given: Any) -> NDArray[Any]:
@@ -325,7 +505,7 @@ def _items(items: Any, names: NDArray[Any]) -> pd.DataFrame:
             "its columns, each text may be once."
         )
     table: pd.DataFrame = items.rename(index=str, columns=str).rename_axis(ITEM)
-    taken = [name for name in table.columns if name in (ITEM, HOME, KIND) or name.endswith(SECOND)]
+    taken = [name for name in table.columns if name in (ITEM, HOME, KIND, CHOICE) or name.endswith(SECOND)]
     if taken:
         raise ValueError(f"items has a column {taken[0]!r}, which is a name of the table of duels. Rename it.")
     return table

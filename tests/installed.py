@@ -50,6 +50,8 @@ stream = bgp.streams.Stream(kernel, bgp.Probit(), budget=10)
 for part in range(4):
     rows = slice(10 * part, 10 * part + 10)
     stream = stream.update(X[rows], np.where(X[rows, 0] > 0, 1, -1))
+duels = bgp.duels.Duels(["a", "a", "b"], ["b", "c", "c"])
+played = bgp.fit(duels.X, duels.y, duels.kernel(), bgp.Probit(), **quick)
 fits = {
     "plot_latent": line, "plot_surface": three, "plot_partial_dependence": two, "plot_relevance": two,
     "plot_hyperparameters": two, "plot_search": two, "plot_calibration": two, "plot_roc": two, "plot_loo": two,
@@ -58,7 +60,9 @@ fits = {
 for name in bgp.plots.__all__:
     if name == "plot_agreement":
         bgp.plots.plot_agreement(two, laplace)
-    elif name != "alt_text":
+    elif name in ("plot_duels", "plot_utility"):
+        getattr(bgp.plots, name)(played, duels)
+    elif name not in ("alt_text", "plot_models"):
         getattr(bgp.plots, name)(fits.pop(name))
 assert not fits, fits
 for name, idata in (("two", two), ("three", three), ("line", line), ("counts", counts)):

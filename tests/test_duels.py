@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import arviz as az
 import numpy as np
 import pandas as pd
 import pytest
@@ -264,3 +265,117 @@ def test_one_who_wins_all_of_many_duels_without_noise_is_no_good_fit():
         predictions = bgp.predict(idata, duels.cases(["best"], ["new"]), draws=False)["predictions"]
     assert 0.02 < abs(predictions["p"].values[0] - 0.933) < predictions.attrs["probability_error"]
     assert bgp.diagnostics.quality(idata).verdict == "off"
+
+
+def _same_record(one: Duels, other: Duels) -> None:
+    for ours, theirs in zip(one.record(), other.record(), strict=True):
+        pd.testing.assert_frame_equal(ours, theirs)
+
+
+def test_duels_come_back_from_a_saved_fit(tmp_path):
+    rng = np.random.default_rng(10)
+    winner, loser, tie, home = _played(80, rng, home=0.3, band=0.3)
+    wines = pd.DataFrame({"sugar": WORTH, "land": ["it", "fr", "it", "fr", "it", "fr"]}, index=NAMES)
+    given = {"tie": tie, "home": np.where(rng.random(80) < 0.5, NAMES[home], None), "items": wines}
+    duels = Duels(NAMES[winner], NAMES[loser], **given)
+    land = Categorical(0.5, columns="land")
+    kernel = duels.kernel(Gaussian(1.0, columns="sugar") + land + Categorical(0.1, columns="item"))
+    idata = bgp.fit(duels.X.assign(week=np.arange(80.0)), duels.y, kernel, bgp.Ordinal([-0.3, 0.3]), **QUIET)
+    idata.to_netcdf(str(tmp_path / "fit.nc"))
+    loaded = az.from_netcdf(str(tmp_path / "fit.nc"))
+    again = Duels.from_fit(loaded)
+    pd.testing.assert_frame_equal(again.items, duels.items, check_dtype=False)
+    _same_record(again, duels)
+    assert again.common == {"week": 39.5}
+    asked = (again, {}), (duels, {"common": {"week": 0}})
+    mean = [each.utility(idata, random_seed=1, **options)["mean"] for each, options in asked]
+    pd.testing.assert_series_equal(*mean)
+    loaded.close()
+
+
+def test_probabilities_and_records_are_those_of_single_duels():
+    winner, loser, tie, home = _played(120, np.random.default_rng(11), band=0.4)
+    duels = Duels(NAMES[winner], NAMES[loser], tie=tie, home=NAMES[home])
+    idata = bgp.fit(duels.X, duels.y, duels.kernel(), bgp.Ordinal([-0.4, 0.4]), **QUIET)
+    table = duels.probabilities(idata, ["Flo", "Ann", "Cy"])
+    p = bgp.predict(idata, duels.cases(["Ann"], ["Flo"]), draws=False)["predictions"]["p"].values
+    np.testing.assert_allclose([table.loc["Ann", "Flo"], table.loc["Flo", "Ann"]], p[0, [2, 0]])
+    assert np.isnan(table.loc["Cy", "Cy"])
+    won, met = duels.record()
+    assert met.to_numpy().sum() == 2 * 120
+    assert won.to_numpy().sum() == 120 - tie.sum()
+    assert won.loc["Ann", "Bob"] == np.sum((winner == 0) & (loser == 1) & ~tie)
+    assert met.loc["Ann", "Bob"] == np.sum(winner + loser == 1)
+
+
+def test_margins_have_no_probabilities_and_other_fits_no_duels():
+    duels = Duels(["Ann", "Ann", "Bob"], ["Bob", "Cy", "Cy"])
+    margin = np.where(duels.y, 2.0, -2.0)
+    idata = bgp.fit(duels.X, margin, duels.kernel(), bgp.likelihoods.Gaussian(0.5), **QUIET)
+    _same_record(Duels.from_fit(idata), duels)
+    with pytest.raises(ValueError, match="won or lost"):
+        duels.probabilities(idata)
+    with pytest.raises(ValueError, match="read from a fit of them"):
+        Duels.from_fit(bgp.fit([[0.0], [1.0]], [False, True], Gaussian(), **QUIET))
+
+
+def _choices(n: int, rng: np.random.Generator) -> list[np.ndarray]:
+    """Choices of one of four by the multinomial probit model, the chosen one first."""
+    offered = [rng.permutation(6)[:4] for _ in range(n)]
+    best = [int(np.argmax(WORTH[each] + np.sqrt(0.5) * rng.standard_normal(4))) for each in offered]
+    return [np.concatenate([each[k : k + 1], np.delete(each, k)]) for each, k in zip(offered, best, strict=True)]
+
+
+def test_choices_are_the_multinomial_probit_model_and_duels_with_noise_of_their_own_are_not():
+    rng = np.random.default_rng(12)
+    given = _choices(40, rng)
+    choices = Duels.from_choices(NAMES[each] for each in given)
+    idata = bgp.fit(choices.X, choices.y, choices.kernel(), bgp.Step(), **QUIET)
+    mean = choices.utility(idata, random_seed=1)["mean"][NAMES]
+    chosen = choices.chosen(idata, NAMES, draws=20_000, random_seed=1).to_numpy()
+    own_noise = Duels(np.repeat(NAMES[[each[0] for each in given]], 3), NAMES[np.concatenate([g[1:] for g in given])])
+    apart = bgp.fit(own_noise.X, own_noise.y, own_noise.kernel(), bgp.Probit(), **QUIET)
+
+    # exactly: draws near the posterior, weighted by prior and likelihood, whose integral has one dimension
+    nodes, weights = np.polynomial.hermite_e.hermegauss(30)
+    utilities = rng.multivariate_normal(mean, 0.5 * np.eye(6), 20_000)
+    log_weight = 0.5 * np.sum((utilities - mean.to_numpy()) ** 2, axis=1) / 0.5 - 0.5 * np.sum(utilities**2, axis=1)
+
+    def log_chosen(best, others):
+        ahead = (utilities[:, [best]] - utilities[:, others]) / np.sqrt(0.5)
+        p = np.exp(norm.logcdf(ahead[..., None] + nodes).sum(axis=1)) @ weights / weights.sum()
+        return np.log(p)
+
+    for best, *others in given:
+        log_weight += log_chosen(best, others)
+    weight = np.exp(log_weight - log_weight.max())
+    weight /= weight.sum()
+    assert 1 / np.sum(weight**2) > 500
+    exact = [weight @ np.exp(log_chosen(k, np.delete(np.arange(6), k))) for k in range(6)]
+    np.testing.assert_allclose(chosen, exact, atol=0.03)
+    above = weight @ (utilities - utilities.mean(axis=1, keepdims=True))
+    np.testing.assert_allclose(mean, above, atol=0.06)
+    assert np.max(np.abs(own_noise.utility(apart, random_seed=1)["mean"][NAMES] - above)) > 0.15
+
+
+def test_rankings_may_have_one_noise_and_come_back_from_a_fit():
+    rng = np.random.default_rng(13)
+    rankings = [NAMES[np.argsort(-WORTH - np.sqrt(0.5) * rng.standard_normal(6))] for _ in range(30)]
+    duels = Duels.from_rankings(rankings, same_noise=True)
+    idata = bgp.fit(duels.X, duels.y, duels.kernel(), bgp.Step(), **QUIET)
+    assert list(duels.utility(idata, random_seed=1).index) == list(NAMES)
+    again = Duels.from_fit(idata)
+    assert again.has_choices
+    assert again.common == {}
+    pd.testing.assert_series_equal(again.chosen(idata, random_seed=1), duels.chosen(idata, random_seed=1))
+    p = bgp.predict(idata, duels.cases(["Ann", "Flo"], ["Flo", "Ann"]), draws=False)["predictions"]["p"].values
+    np.testing.assert_allclose(p.sum(), 1.0)
+
+
+def test_chosen_among_what_is_refused():
+    duels = Duels(["Ann", "Ann", "Bob"], ["Bob", "Cy", "Cy"])
+    idata = bgp.fit(duels.X, duels.y, duels.kernel(), bgp.Probit(), **QUIET)
+    with pytest.raises(ValueError, match="chosen is of duels from_choices"):
+        duels.chosen(idata)
+    with pytest.raises(ValueError, match="each choice must be a sequence of names, got the text 'Ann'"):
+        Duels.from_choices(["Ann", "Bob"])

@@ -23,7 +23,7 @@ from bayesgp_mf.kernels import Kernel
 from bayesgp_mf.types import Array
 
 
-def as_inputs_of(kernel: Kernel, X: ArrayLike) -> tuple[Array, Kernel]:
+def as_inputs_of(kernel: Kernel, X: ArrayLike, *, further: bool = False) -> tuple[Array, Kernel]:
     """Return training inputs as a finite array ``(n, d)``, and the kernel with what their columns of text hold.
 
     Texts become the numbers 0, 1, ... in sorted order, or in that of a pandas Categorical, where a kernel reads the
@@ -35,21 +35,29 @@ def as_inputs_of(kernel: Kernel, X: ArrayLike) -> tuple[Array, Kernel]:
         With its columns by position: `Kernel.with_column_names`.
     X : (n, d) array_like
         What a user gave.
+    further : bool
+        Whether there were cases before, whose texts the kernel knows: they keep their codes, and texts that are new
+        come behind them.
 
     Raises
     ------
     ValueError
-        If the inputs are malformed; if a text is missing, or two of them have one name; if a kernel takes a column of
-        text for numbers.
+        If the inputs are malformed; if further cases have text where those before had none; if a text is missing, or
+        two of them have one name; if a kernel takes a column of text for numbers.
     """
     X = with_unread(X, kernel)
     levels: dict[int, tuple[str, ...]] = {}
     width = _width(X)
     columns = sorted(kernel.readers("groups", width))
     texts = {j: found for j in columns if (found := _texts("X", X, j)) is not None}
+    known = kernel.levels_of_columns() if further else {}
     for j in texts:
         _check_not_numbers(kernel, X, j, width)
+        if further and j not in known:
+            raise ValueError(f"X has text in column {_named(X, j)!r}, where cases before had numbers. Pass numbers.")
         levels[j] = _levels(X, j, texts[j])
+    for j in known.keys() - levels.keys():
+        _check_known("X", X, j, known[j])
     for alike in kernel.alike():
         shared = [levels[j] for j in alike if j in levels]
         if 0 < len(shared) < len(alike):
@@ -59,6 +67,7 @@ def as_inputs_of(kernel: Kernel, X: ArrayLike) -> tuple[Array, Kernel]:
             )
         common = shared[0] if len(set(shared)) == 1 else tuple(sorted({text for own in shared for text in own}))
         levels |= {j: common for j in alike if j in levels}
+    levels = {**known, **{j: tuple(dict.fromkeys((*known.get(j, ()), *own))) for j, own in levels.items()}}
     codes = {j: _codes(texts[j], levels[j]) for j in texts}
     return as_inputs("X", with_columns(X, codes), copy=True), kernel.with_levels(levels)
 
@@ -91,13 +100,8 @@ def as_new_inputs(X_new: ArrayLike, X: Array, features: Sequence[str] | None, ke
         texts = _texts("X_new", X_new, j)
         if texts is not None:
             found[j] = texts
-        elif not _is_array_of_numbers(X_new):
-            raise ValueError(
-                f"X_new has numbers in column {_named(X_new, j)!r}, which told groups such as {known[0]!r} at the fit. "
-                f"Pass text as there, such as X_new[{_named(X_new, j)!r}].astype(str)."
-            )
         else:
-            _check_codes(np.asarray(X_new), j, known)
+            _check_known("X_new", X_new, j, known)
     together = {j: columns for columns in kernel.alike() for j in columns}
     codes = {}
     for j, texts in found.items():
@@ -258,9 +262,14 @@ def _codes(texts: Sequence[str], levels: Sequence[str]) -> Array:
     return np.array([position[text] for text in texts], dtype=np.float64)
 
 
-def _check_codes(X_new: Any, j: int, known: Sequence[str]) -> None:
-    """Raise a ValueError if numbers in a column of an array are not, or need not be, the codes of its groups."""
-    start = f"X_new is an array of numbers, and its column {j} told groups such as {known[0]!r} at the fit"
+def _check_known(name: str, X_new: Any, j: int, known: Sequence[str]) -> None:
+    """Raise a ValueError if numbers are in a column of text, unless they are its codes in an array of numbers."""
+    if not _is_array_of_numbers(X_new):
+        raise ValueError(
+            f"{name} has numbers in column {_named(X_new, j)!r}, which told groups such as {known[0]!r} at the fit. "
+            f"Pass text as there, such as {name}[{_named(X_new, j)!r}].astype(str)."
+        )
+    start = f"{name} is an array of numbers, and its column {j} told groups such as {known[0]!r} at the fit"
     called = next((text for text in known if first_without_number([text]) is None), None)
     if called is not None:
         raise ValueError(

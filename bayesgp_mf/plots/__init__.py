@@ -8,6 +8,7 @@ from __future__ import annotations
 from bayesgp_mf.plots._axes import alt_text
 from bayesgp_mf.plots.cases import plot_agreement, plot_loo
 from bayesgp_mf.plots.curves import plot_latent, plot_partial_dependence
+from bayesgp_mf.plots.duels import plot_duels, plot_utility
 from bayesgp_mf.plots.predictions import plot_calibration, plot_confusion, plot_counts, plot_roc
 from bayesgp_mf.plots.rows import plot_hyperparameters, plot_models, plot_relevance
 from bayesgp_mf.plots.search import plot_search, plot_stream
@@ -19,6 +20,7 @@ __all__ = [
     "plot_calibration",
     "plot_confusion",
     "plot_counts",
+    "plot_duels",
     "plot_hyperparameters",
     "plot_latent",
     "plot_loo",
@@ -29,4 +31,5 @@ __all__ = [
     "plot_search",
     "plot_stream",
     "plot_surface",
+    "plot_utility",
 ]

@@ -28,13 +28,13 @@ ROWS, ACROSS = 8, 52
 DIVERGING, SEQUENTIAL = "PuOr_r", "viridis"
 
 
-def axes_or_new(ax: Axes | None, lines: int = 0) -> Axes:
+def axes_or_new(ax: Axes | None, lines: int = 0, scale: float = 1.0) -> Axes:
     """Return ``ax``, or the axes of a new figure that pyplot knows nothing about, with room for lines of text."""
     if ax is not None:
         return _checked([ax], "one matplotlib.axes.Axes, such as an entry of what subplots returned")[0]
     from matplotlib.figure import Figure  # not with the package, but when something is drawn
 
-    return Figure(figsize=(4.3, 3.9 + 0.16 * lines), layout="constrained").subplots()
+    return Figure(figsize=(4.3 * scale, (3.9 + 0.16 * lines) * scale), layout="constrained").subplots()
 
 
 def _checked(given: Iterable[Axes], wanted: str) -> list[Axes]:

@@ -19,6 +19,7 @@ from bayesgp_mf.diagnostics.loo import worst_cases
 from bayesgp_mf.diagnostics.misfit import misfit_of
 from bayesgp_mf.diagnostics.predicted import log_predictive_density, predicted
 from bayesgp_mf.diagnostics.scores import class_scores
+from bayesgp_mf.duels import Duels
 from bayesgp_mf.errors import UndefinedQuantityError
 from bayesgp_mf.plots.surface import grid_of_classes
 from bayesgp_mf.reports.page import Block, Figures, Section, Table, number, or_words
@@ -34,6 +35,27 @@ MOST_INPUTS, CLASS_POINTS = 4, 25
 """Of fits to several classes: how many inputs are drawn, and at how many values of each."""
 NAMED = 30
 """Inputs without effect that are named."""
+SEED = 1
+"""Of draws of utilities: a page is the same each time."""
+
+
+def duels(about: Fitted) -> Section:
+    """Return the section on the items of duels."""
+    found = cache(lambda: Duels.from_fit(about.idata))
+    utility = "Items by their utility, of which only differences are known."
+    beats = "Who beats whom: the probability that the item of the row wins, and what was."
+    drawn = or_words(
+        lambda: Figures([(plots.plot_utility(about.idata, found(), random_seed=SEED), utility)]),
+        lambda: Figures([(plots.plot_duels(about.idata, found(), random_seed=SEED), beats)]),
+        lambda: _common(found().common),
+    )
+    return Section("Who is best", drawn)
+
+
+def _common(common: Mapping[str, Any]) -> list[Block]:
+    """Return at which values of what both sides have in common utilities are shown, if there is any."""
+    at = [f"{name} = {value if isinstance(value, str) else number(value)}" for name, value in common.items()]
+    return [f"Both figures are for {', '.join(at)}."] if at else []
 
 
 def effects(about: Fitted) -> Section:

@@ -13,6 +13,7 @@ from bayesgp_mf.container.groups import Container, copied, get_group, group_name
 from bayesgp_mf.container.quality import Quality
 from bayesgp_mf.diagnostics.fitted import Fitted, fitted
 from bayesgp_mf.diagnostics.importance import quality_of_approximation
+from bayesgp_mf.duels import is_of_duels
 from bayesgp_mf.files import as_path, whole
 from bayesgp_mf.fitting import predict
 from bayesgp_mf.inputs.tables import check_same_cases
@@ -148,6 +149,7 @@ def sections_of(
         computation.computed(about),
         *([] if reference is None else [computation.reference(about, reference)]),
         computation.hyperparameters(about),
+        *([predictions.duels(about)] if is_of_duels(about) else []),
         predictions.calibration(about),
         predictions.worst(about),
         predictions.effects(about),

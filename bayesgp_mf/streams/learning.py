@@ -20,6 +20,7 @@ from bayesgp_mf.fitting import fit, posterior
 from bayesgp_mf.hyper import SearchName, Strategy
 from bayesgp_mf.hyper.target import public_names
 from bayesgp_mf.inference.solution import Control
+from bayesgp_mf.inputs.groups import with_columns
 from bayesgp_mf.inputs.options import as_kernel, as_names
 from bayesgp_mf.kernels import Kernel
 from bayesgp_mf.likelihoods import Likelihood
@@ -302,8 +303,10 @@ class Learner:
         # of several classes the targets that are kept are codes
         coded = self.likelihood.with_classes(tuple(range(values_of(self.likelihood).outputs + 1)))
         start = None if self.by_default else state.kernel
-        found = fit(state.X, state.t, start, coded, hyper=hyper, **given)
-        return as_kernel(posterior_given(found, kernel=start, likelihood=coded).kernel)
+        texts = state.kernel.levels_of_columns()
+        names = {j: np.array(known, dtype=object)[state.X[:, j].astype(np.intp)] for j, known in texts.items()}
+        found = fit(with_columns(state.X, names), state.t, start, coded, hyper=hyper, **given)
+        return as_kernel(posterior_given(found, kernel=start, likelihood=coded).kernel).with_levels(texts)
 
 
 def values_of(likelihood: Likelihood) -> Values:

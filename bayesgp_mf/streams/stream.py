@@ -24,10 +24,10 @@ from bayesgp_mf.files import as_path
 from bayesgp_mf.hyper import SEARCHES, SearchName, Strategy, default_model
 from bayesgp_mf.inference.problem import check_likelihood
 from bayesgp_mf.inference.solution import Control, check_control
-from bayesgp_mf.inputs.groups import as_new_inputs, with_unread
+from bayesgp_mf.inputs.groups import as_inputs_of, as_new_inputs
 from bayesgp_mf.inputs.options import FORMER, as_kernel, naming_absent
 from bayesgp_mf.inputs.scales import warn_of_offset, warn_of_scale
-from bayesgp_mf.inputs.tables import as_inputs, as_offset, as_weights, check_all_same_cases, feature_names
+from bayesgp_mf.inputs.tables import as_offset, as_weights, check_all_same_cases, feature_names
 from bayesgp_mf.kernels import Gaussian, Kernel
 from bayesgp_mf.likelihoods import Likelihood, Probit
 from bayesgp_mf.matrices.blas import one_thread_if_small
@@ -357,7 +357,8 @@ class Stream:
         targets = y if self.likelihood.is_real else None  # a first batch may have labels of one class
         kernel = default_model(X, targets, self.likelihood, **facts).kernel if by_default else self.kernel
         kernel = kernel.with_column_names(features)
-        X = arguments.in_range("X", as_inputs("X", with_unread(X, kernel)))
+        X, kernel = as_inputs_of(kernel, X, further=bool(self.n_seen))
+        X = arguments.in_range("X", X)
         columns = self._state.X.shape[1]
         if self.n_seen and X.shape[1] != columns:
             raise ValueError(f"X must have {columns} columns, as at the first update, got {X.shape[1]}.")
@@ -372,7 +373,7 @@ class Stream:
             arguments.as_budget(self.budget, classes)  # which raises if it is too large for these
             if classes is not None:
                 self._learner = replace(self._learner, likelihood=self.likelihood.with_classes(classes))
-            self._state = replace(self._state, kernel=kernel)
+        self._state = replace(self._state, kernel=kernel)  # which knows the texts of all cases so far
         if given[0] is not None:
             self._state = replace(self._state, has_offset=True)
         if not self.n_seen:

