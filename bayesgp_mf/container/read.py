@@ -37,6 +37,8 @@ from bayesgp_mf.processes.process import Ensemble, Part, Process
 from bayesgp_mf.processes.several_classes import make_process
 from bayesgp_mf.types import Array
 
+SLOPES = ("column", "shift", "precision")
+
 
 def fit_group(idata: Container) -> xr.Dataset:
     """Return the group ``fit`` of a container made by `to_container`, or raise a ValueError if it was not."""
@@ -214,8 +216,10 @@ def _read_gram(node: xr.Dataset, kernel: Kernel, X: Array, alpha: Array) -> Arra
 
 def _read_slopes(node: xr.Dataset) -> SlopeSites:
     """Return what is known of slopes at places, or raise a ValueError."""
-    places = np.column_stack([node["slope_input"].values, node["slope_column"].values])
-    sites = SlopeSites(places, node["slope_shift"].values, node["slope_precision"].values)
+    inputs = _unpadded(node["slope_input"].values, "slope_input")
+    column, shift, precision = (node[f"slope_{name}"].values[: len(inputs)] for name in SLOPES)
+    places = np.column_stack([inputs, column])
+    sites = SlopeSites(places, shift, precision)
     columns = np.abs(places[:, -1])
     if not all(np.isfinite(part).all() for part in sites) or not np.isin(columns, np.arange(1, places.shape[1])).all():
         raise ValueError("slopes must hold finite numbers, and be those in columns of the inputs")

@@ -10,7 +10,6 @@ from collections.abc import Callable
 from typing import Any, NamedTuple, Self
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from bayesgp_mf.errors import UndefinedQuantityError
 from bayesgp_mf.kernels.base import Kernel
@@ -151,12 +150,6 @@ class GivenSlopes(OfOne):
         """Raise: what is known of slopes is known at one setting of the hyperparameters."""
         raise _of_one_setting()
 
-    def replace(self, **params: ArrayLike) -> Self:
-        """Raise, unless nothing changes."""
-        if params:
-            raise _of_one_setting()
-        return self
-
     def _half(self, X: Array) -> Array:
         """Return P ``(m, n)`` with P'P what slopes take away of covariances; their sites are none below zero."""
         return self._sites.halves(self._of_slopes(X))[0]
@@ -166,6 +159,9 @@ class GivenSlopes(OfOne):
 
     def _made_of(self) -> dict[str, Any]:
         return {"kernel": self.kernel, "known_slopes": self.known_slopes}
+
+    def _made_with(self, changed: dict[str, Any]) -> Self:
+        raise _of_one_setting()
 
     def to_dict(self) -> dict[str, Any]:
         """Raise, as `gram_vjp` does."""
@@ -177,6 +173,12 @@ class GivenSlopes(OfOne):
 
 def _of_one_setting() -> UndefinedQuantityError:
     return UndefinedQuantityError(
-        "this posterior is of a fit with monotone=..., which knows its slopes at its own hyperparameters alone. To "
-        "change these, fit again with monotone and other hyperparameters."
+        "this is of a fit with monotone=..., which knows its slopes at its own hyperparameters and beside its own data "
+        "alone. To change these, fit again with monotone."
     )
+
+
+def check_without_slopes(kernel: Kernel) -> None:
+    """Raise an UndefinedQuantityError if more is known of a function than its kernel."""
+    if kernel.before_slopes is not kernel:
+        raise _of_one_setting()
