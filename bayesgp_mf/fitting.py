@@ -308,7 +308,8 @@ def fit(
 
     with one_thread_if_small(X.shape[0]):
         if signs:
-            found = fit_monotone(choose, (kernel, X, t, likelihood), signs, (solver, judge), control, features)
+            searches, data = strategy is not None and not strategy.averages, (kernel, X, t, likelihood)
+            found = fit_monotone(choose, data, signs, (solver, judge), control, features, searches=searches)
             attrs[MONOTONE] = describe_monotone(signs)
         else:
             found = choose((kernel, X, t, likelihood), solver, judge)

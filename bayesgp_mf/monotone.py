@@ -6,6 +6,7 @@ A function is held to it where its posterior breaks it most, a few places at a t
 from __future__ import annotations
 
 import json
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, TypeAlias
@@ -117,6 +118,8 @@ def fit_monotone(
     solvers: tuple[Solver, Solver],
     control: Control,
     names: Sequence[str] | None,
+    *,
+    searches: bool,
 ) -> Tuned:
     """Return what came of a choice of hyperparameters with slopes held to their signs, as a posterior of the data.
 
@@ -134,13 +137,20 @@ def fit_monotone(
         Of the first.
     names : sequence of str, optional
         Of the inputs.
+    searches : bool
+        Whether hyperparameters are searched for.
     """
-    kernel, X, t, _ = data
+    _, X, t, _ = data
     (solver, judge), n = solvers, len(X)
+    if searches:  # from where the data alone lead: from elsewhere it may end at a lower maximum
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # nothing of this is an answer
+            (alone,) = choose(data, solver, judge).posterior.parts
+        data = alone.kernel, X, t, alone.problem.likelihood
     given = GivenSigns(solver)
     both = given, given if judge is solver else GivenSigns(judge)
     candidates = np.vstack([_candidates(X, column, sign) for column, sign in signs.items()])
-    places = _spread(WithSlopes(kernel), candidates)
+    places = _spread(WithSlopes(data[0]), candidates)
     for _ in range(ROUNDS):
         found = choose(_with_places(data, places), *both)
         posterior, before = found.posterior, len(places)
