@@ -23,7 +23,7 @@ from bayesgp_mf.hyper.default import with_starts
 from bayesgp_mf.hyper.forecast import inducing_by_default, warn_before
 from bayesgp_mf.hyper.rounds import RECORDS, check_moves
 from bayesgp_mf.hyper.scores import CorrectedScore
-from bayesgp_mf.hyper.target import Model, bounds_pair, with_own_priors
+from bayesgp_mf.hyper.target import Model, bounds_pair, public_names, with_own_priors
 from bayesgp_mf.inference import assembly
 from bayesgp_mf.inference.inducing import Inducing
 from bayesgp_mf.inference.solution import Control, check_control
@@ -165,7 +165,7 @@ def fit(
     monotone : mapping of str or int to {+1, -1}, optional
         Columns, by name or position, in which the function rises (+1) or falls (-1), such as ``{"dose": +1}``. Slopes
         are held to their signs at places in the data's range, which are added where the posterior breaks this most,
-        until at most 1 % (`monotone.SHARE`) of some hundred places that are looked at have the wrong sign with a
+        until at most 1 % (``monotone.SHARE``) of some hundred places that are looked at have the wrong sign with a
         probability above 0.25. The log evidence, by which hyperparameters are chosen, is then that of the data given
         these signs: a fit without ``monotone`` has one to compare. By "tap", under a kernel whose functions have
         slopes, and without ``inducing``.
@@ -281,19 +281,23 @@ def fit(
 
     attrs = {"hyper": "none", TABLE: kind}
 
+    begin = Model.of(kernel, likelihood, public_names(kernel, likelihood)).params
+
     def choose(data: tuple[Kernel, Array, Array, Likelihood], solver: Solver, judge: Solver) -> Tuned:
-        kernel, X, t, likelihood = data
+        now, X, t, likelihood = data
         if strategy is None:
-            points = None if chosen is None else chosen.chosen(X, t, kernel, rng)
+            points = None if chosen is None else chosen.chosen(X, t, now, rng)
             if points is None:
-                warn_before(kernel, X, t, likelihood, solver, control)
-            process = _solve(kernel, X, t, likelihood, solver, replace(control, progress=progress), points)
+                warn_before(now, X, t, likelihood, solver, control)
+            process = _solve(now, X, t, likelihood, solver, replace(control, progress=progress), points)
             return Tuned(process, np.zeros((chains, draws), dtype=np.intp))
         # a point that was not solved has no evidence, whatever the last solution may be
         inner = replace(control, throw=True, progress=False)
-        target = Target(
-            X, t, likelihood, kernel, judge, inner, with_own_priors(kernel, priors, fixed), bounds or {}, fixed
-        )
+        own = with_own_priors(now, priors, fixed)
+        target = Target(X, t, likelihood, now, judge, inner, own, bounds or {}, fixed)
+        if now.before_slopes is not kernel:  # it goes on from another search
+            first = target.model.replace(**{name: begin[name] for name in target.model.params})
+            target = replace(target, origin=first)
         check_parameter_names(target.model.params, recorded)
         _warn_of_weights(target, by_default)
         how: dict[str, Any] = {"draws": draws, "chains": chains, "rng": rng, "progress": progress}

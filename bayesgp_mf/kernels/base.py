@@ -227,7 +227,7 @@ class Kernel(abc.ABC):
 
     @property
     def before_slopes(self) -> Kernel:
-        """The kernel of the function before anything was known of its slopes (`given_slopes`): mostly itself."""
+        """The kernel of the function before anything was known of its slopes (``monotone``): mostly itself."""
         return self
 
     @property
