@@ -55,7 +55,7 @@ def draw_training(
     f = f.reshape(*node.shape, *problem.latent_shape)
     found: dict[str, NDArray[Any]] = {
         "f": f,
-        "y": targets_of_nodes(posterior, f, node, rng, lambda part: part.problem.likelihood),
+        "y": targets_of_nodes(posterior, f, node, rng, lambda part: part.problem.likelihood.unshifted),
     }
     if smooth:  # a step takes two values, of which nothing can be learnt about leaving cases out
         found["log_likelihood"] = log_likelihood.reshape(*node.shape, problem.n)

@@ -47,6 +47,9 @@ _BESIDE_PARAMETERS: dict[str, tuple[str, ...]] = {
     **dict.fromkeys(("log_evidence_correction", "log_evidence_remaining"), ()),
     **dict.fromkeys(("n_iterations", "residual", "mean_error", "rounding", "probability_shift", "independent"), ()),
     "inducing_error": (),
+    "slope_input": ("place", "feature"),
+    **dict.fromkeys(("slope_column", "slope_shift", "slope_precision"), ("place",)),
+    "log_evidence_of_slopes": (),
 }
 """Variables of the groups that parameters of kernel and likelihood are written to as well, and the dimensions of each.
 

@@ -23,6 +23,7 @@ from bayesgp_mf.inference.problem import Problem
 from bayesgp_mf.inference.solution import Cavity, Solution
 from bayesgp_mf.inference.solver import Solver, traits_of
 from bayesgp_mf.kernels import Kernel, is_built_in
+from bayesgp_mf.kernels.given_slopes import GivenSlopes, SlopeSites
 from bayesgp_mf.likelihoods import Likelihood
 from bayesgp_mf.likelihoods.by_case import by_case
 from bayesgp_mf.matrices.blas import one_thread_if_small
@@ -35,6 +36,8 @@ from bayesgp_mf.multiclass.site_form import MatrixForm, StarForm
 from bayesgp_mf.processes.process import Ensemble, Part, Process
 from bayesgp_mf.processes.several_classes import make_process
 from bayesgp_mf.types import Array
+
+SLOPES = ("column", "shift", "precision")
 
 
 def fit_group(idata: Container) -> xr.Dataset:
@@ -149,13 +152,16 @@ def _read(groups: Mapping[str, xr.Dataset], model: Model, solver: Solver) -> Pro
     model = replace(model, likelihood=by_case(model.likelihood, **facts))
 
     def part(node: xr.Dataset, model: Model, solver: Solver = solver, attrs: dict[str, Any] = fit.attrs) -> Part:
-        alpha = node["alpha"].values
-        gram, known = _read_gram(node, model.kernel, X, alpha), is_built_in(model.kernel)
-        problem = Problem(gram, t, model.likelihood, covariance=known)
+        alpha, kernel, likelihood = node["alpha"].values, model.kernel, model.likelihood
+        known = is_built_in(kernel)
+        if "slope_input" in node:
+            kernel = GivenSlopes(kernel, _read_slopes(node))
+            likelihood = by_case(likelihood, prior_mean=kernel.mean(X))
+        problem = Problem(_read_gram(node, kernel, X, alpha), t, likelihood, covariance=known)
         evidence, info = stored.evidence_of_fit(node, attrs), stored.info_of(node, attrs, problem.matrix.rank)
         correction, cavity = _read_correction(node, problem), _read_cavity(node, fit.attrs, solver)
         solution = Solution(solver.name, alpha, correction, evidence, cavity, info)
-        return make_process(model.kernel, X, problem, solution, solver, names)
+        return make_process(kernel, X, problem, solution, solver, names)
 
     if "node_weight" not in fit:  # the record of an average has nodes too, where it ends with one
         return part(fit, model)
@@ -206,6 +212,18 @@ def _read_gram(node: xr.Dataset, kernel: Kernel, X: Array, alpha: Array) -> Arra
     if pivots.max() >= X.shape[0] or np.unique(pivots).size < pivots.size:
         raise ValueError("pivot does not number different cases")
     return at_pivots(kernel_entries(kernel, X), kernel.diag(X), pivots)
+
+
+def _read_slopes(node: xr.Dataset) -> SlopeSites:
+    """Return what is known of slopes at places, or raise a ValueError."""
+    inputs = _unpadded(node["slope_input"].values, "slope_input")
+    column, shift, precision = (node[f"slope_{name}"].values[: len(inputs)] for name in SLOPES)
+    places = np.column_stack([inputs, column])
+    sites = SlopeSites(places, shift, precision)
+    columns = np.abs(places[:, -1])
+    if not all(np.isfinite(part).all() for part in sites) or not np.isin(columns, np.arange(1, places.shape[1])).all():
+        raise ValueError("slopes must hold finite numbers, and be those in columns of the inputs")
+    return sites
 
 
 def _unpadded(values: Array, name: str) -> Array:

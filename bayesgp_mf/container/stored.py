@@ -101,7 +101,7 @@ def model_attrs(kernel: Kernel, likelihood: Likelihood, solver: Solver, evidence
         "status_message": status_in_words(status, likelihood, solver.name),
         "evidence_kind": evidence.kind,
         "evidence_bound": evidence.bound or "none",
-        "kernel": json.dumps(describe_kernel(kernel)),
+        "kernel": json.dumps(describe_kernel(kernel.before_slopes)),
         "likelihood": json.dumps(describe_likelihood(likelihood.of_one_case)),
         "versions": json.dumps(versions()),
     }

@@ -211,6 +211,7 @@ def _setting(part: Part) -> dict[str, NDArray[Any]]:
     """Return the arrays of one setting."""
     solution = part.solution
     arrays = {"alpha": solution.alpha, **part.problem.matrix.stored(solution.alpha, solution.correction)}
+    arrays |= part.stored()
     return arrays | solution.correction.stored() | stored_solution(solution.info, solution.evidence)
 
 

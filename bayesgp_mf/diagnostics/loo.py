@@ -138,7 +138,7 @@ def _through_latent_values(posterior: Process, size: int, rng: np.random.Generat
         here = part_of == k
         rows = here.any(axis=1)
         f = part.loo.mean + np.sqrt(part.loo.variance) * white[rows]
-        y[here] = part.problem.likelihood.sample(f, rng)[here[rows]]
+        y[here] = part.problem.likelihood.unshifted.sample(f, rng)[here[rows]]
     return y
 
 

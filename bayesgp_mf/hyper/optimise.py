@@ -179,7 +179,8 @@ def alike(objective: Objective, advance: Callable[[str], None]) -> Array:
         for name, prior in target.priors.items()
         if isinstance(prior, LogNormal) and prior.common and np.count_nonzero(target.owners == name) > 1
     }
-    if not shared:
+    goes_on = target.origin is not None and target.inducing is None  # on inducing cases each round has others
+    if not shared or goes_on:
         return target.start
     alone = ~np.isin(target.owners, list(shared))
     moves = np.array([*(target.owners == name for name in shared), *np.eye(alone.size)[alone]], dtype=np.float64)

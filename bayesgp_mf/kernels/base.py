@@ -225,6 +225,16 @@ class Kernel(abc.ABC):
         of_parts = [part.of_first_kind(X) for part in self.parts]
         return np.asarray(np.all([np.ones(X.shape[0], dtype=bool), *of_parts], axis=0))
 
+    @property
+    def before_slopes(self) -> Kernel:
+        """The kernel of the function before anything was known of its slopes (``monotone``): mostly itself."""
+        return self
+
+    @property
+    def mean(self) -> Callable[[Array], Array] | None:
+        """The prior mean ``(n,)`` of inputs ``(n, d)`` that comes with it, where it is not zero."""
+        return None
+
     def readers(self, how: str, width: int) -> dict[int, Kernel]:
         """Return the columns of inputs ``(n, width)`` that are read in a way of `reads`, with a kernel that does it."""
         if self.parts:

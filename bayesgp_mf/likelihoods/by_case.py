@@ -33,7 +33,7 @@ from bayesgp_mf.likelihoods.cumulants import tilted_cumulants
 from bayesgp_mf.types import Array, Derivs
 
 
-def _trait(name: str) -> Any:
+def trait(name: str) -> Any:
     """Return a property that is that of the likelihood that something is made of."""
     return property(attrgetter(f"likelihood.{name}"))
 
@@ -53,9 +53,9 @@ class Powered(Centred):
     likelihood: Likelihood
     weights: Array
 
-    targets = _trait("targets")
-    log_concave = _trait("log_concave")
-    is_flat = _trait("is_flat")
+    targets = trait("targets")
+    log_concave = trait("log_concave")
+    is_flat = trait("is_flat")
 
     def sample(self, f: Array, rng: np.random.Generator) -> Array:
         """Draw one target for each latent value."""
@@ -183,16 +183,16 @@ class _OfCases(Likelihood):
     weights: Array | None = None
     _parts: tuple[_Part, ...] = field(init=False, repr=False)  # cases whose powers are of one form, and these
 
-    targets = _trait("targets")
+    targets = trait("targets")
     forbids = False
-    log_concave = _trait("log_concave")
-    is_flat = _trait("is_flat")
-    whole_targets = _trait("whole_targets")
-    n_levels = _trait("n_levels")
-    parameters = _trait("parameters")
-    tunable = _trait("tunables")
-    of_one_case = _trait("of_one_case")
-    check_targets = _trait("check_targets")
+    log_concave = trait("log_concave")
+    is_flat = trait("is_flat")
+    whole_targets = trait("whole_targets")
+    n_levels = trait("n_levels")
+    parameters = trait("parameters")
+    tunable = trait("tunables")
+    of_one_case = trait("of_one_case")
+    check_targets = trait("check_targets")
 
     predict_proba = _of_target("predict_proba")
     sample = _of_target("sample")

@@ -644,6 +644,10 @@ class Part(Process):
         """Leave-one-out predictions: latent mean and variance, log predictive density of each case."""
         return self.method.leave_one_out(self.problem, self.solution)
 
+    def stored(self) -> dict[str, NDArray[Any]]:
+        """Return what a container must hold of it beside what it holds of every fit."""
+        return {}
+
     def shift_at(self, X: Array) -> float | None:
         """How far a probability may be off at new cases; None where it is not known."""
         return None

@@ -17,6 +17,7 @@ from bayesgp_mf.matrices.factors import blocks
 from bayesgp_mf.methods import check_cavities
 from bayesgp_mf.multiclass.class_gram import ClassGram, class_correction, class_gram, class_likelihood_of
 from bayesgp_mf.multiclass.correction import ClassCorrection, case_covariances
+from bayesgp_mf.processes.given_slopes import PosteriorGivenSlopes
 from bayesgp_mf.processes.process import LARGEST_JOINT, Draws, Marginals, NotJointlyError, Part
 from bayesgp_mf.processes.single import Posterior
 from bayesgp_mf.solvers.second_order import SecondOrder
@@ -195,5 +196,7 @@ def make_process(
     feature_names: Sequence[str] | None = None,
 ) -> Part:
     """Return the posterior process of a solution; `Posterior` says what ``solver`` and ``feature_names`` are."""
-    made = MulticlassPosterior if problem.likelihood.has_classes else Posterior
-    return made(kernel, X, problem, solution, solver, feature_names=feature_names)
+    if problem.likelihood.has_classes:
+        return MulticlassPosterior(kernel, X, problem, solution, solver, feature_names=feature_names)
+    made = Posterior if kernel.mean is None else PosteriorGivenSlopes
+    return made(kernel, X, problem, solution, solver, feature_names=feature_names, mean=kernel.mean)

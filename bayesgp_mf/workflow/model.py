@@ -32,6 +32,7 @@ from bayesgp_mf.inputs.groups import as_inputs_of
 from bayesgp_mf.inputs.options import as_kernel, as_likelihood, as_names, check_model
 from bayesgp_mf.inputs.tables import as_offset, check_all_same_cases, check_here, feature_names
 from bayesgp_mf.kernels import Kernel, is_built_in
+from bayesgp_mf.kernels.given_slopes import check_without_slopes
 from bayesgp_mf.likelihoods import Likelihood, Probit
 from bayesgp_mf.likelihoods.by_case import by_case
 from bayesgp_mf.matrices.blas import one_thread_if_small
@@ -198,6 +199,7 @@ def generative_of(
     fit = fit_group(idata)
     check_has_cases(fit, "model at the inputs of the cases")
     part = from_container(idata, kernel, likelihood).parts[0]
+    check_without_slopes(part.kernel)
     check_priors(priors, part)
     layout, table, known = Layout.of(idata), fit.attrs.get(TABLE, "numpy"), priors_of(fit, priors)
     return Generative(part.X, part.kernel, part.problem.likelihood, layout=layout, table=table, **known)

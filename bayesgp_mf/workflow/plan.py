@@ -36,6 +36,7 @@ from bayesgp_mf.inference.assembly import assemble_as
 from bayesgp_mf.inference.solution import Control
 from bayesgp_mf.inference.solver import Solver
 from bayesgp_mf.inputs.tables import as_offset
+from bayesgp_mf.kernels.given_slopes import check_without_slopes
 from bayesgp_mf.likelihoods import Likelihood
 from bayesgp_mf.likelihoods.by_case import by_case
 from bayesgp_mf.matrices.blas import one_thread_if_small
@@ -183,6 +184,8 @@ def plan(
     check_bytes(f"{most} further cases", BYTES * most, "Ask for fewer: plan(idata, sizes, test=...).")
     process = from_container(idata, kernel, likelihood, method)
     known = process.problem.likelihood
+    for part in process.parts:
+        check_without_slopes(part.kernel)
     offsets = known.stored_by_case.get("offset", np.zeros(process.problem.n))
     one = known.of_one_case
     is_same = one.of_cases(np.arange(1)) is one and not one.new_case_facts  # as one noise variance for all

@@ -27,7 +27,8 @@ NO_THRESHOLDS: dict[str, str] = {
         "likelihoods.probit_tilted.AFRESH parallel.cluster.IN_FLIGHT parallel.cluster.TRIES parallel.worker.AHEAD "
         "solvers.ascent._PATIENCE solvers.meanfield.MOST_SINGLE solvers.paper_scheme.REFRESH "
         "solvers.settling.MOST_TRIES "
-        "hyper.forecast.FEWEST_SEEN hyper.objective.FOLLOWED hyper.priors.COARSE"
+        "hyper.forecast.FEWEST_SEEN hyper.objective.FOLLOWED hyper.priors.COARSE "
+        "monotone.MOST"
     ),
     "Nodes of rules, whose errors the tests of the rules know.": (
         "likelihoods.centred._POINTS likelihoods.one_factor.MOST_POINTS "
@@ -42,7 +43,8 @@ NO_THRESHOLDS: dict[str, str] = {
         "hyper.optimise.SCREENED hyper.surrogate.strategy.WALKERS hyper.surrogate.strategy.FEWEST_NEW "
         "hyper.surrogate.strategy.PER_PARAMETER hyper.surrogate.strategy.FEWEST hyper.surrogate.strategy.USUAL_ROWS "
         "hyper.surrogate.strategy.MOST_ROWS hyper.integrate.FEW_PARAMETERS inference.inducing.SEARCH "
-        "kernels.values.MEASURED matrices.dense.PART matrices.inducing.COARSER processes.corrected.WORST "
+        "kernels.values.MEASURED monotone.LOOKED_AT matrices.dense.PART matrices.inducing.COARSER "
+        "processes.corrected.WORST "
         "processes.corrected.OTHERS processes.probed.PROBES processes.probed.DENSITIES "
         "processes.probed.LOOKED_AT solvers.second_order.PAIRS "
         "solvers.fixed_variance._PRODUCTS_IN_A_FACTOR"

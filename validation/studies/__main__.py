@@ -28,6 +28,7 @@ from validation.studies import (
     flips,
     leave_one_out,
     many_models,
+    monotone,
     perceptron,
     planar,
     starts,
@@ -63,6 +64,7 @@ STUDIES: tuple[Study, ...] = (
     class_streams.STUDY,
     stress.STUDY,
     many_models.STUDY,
+    monotone.STUDY,
     covering.STUDY,
 )
 """In the order of the page; a new one is added here."""
