@@ -13,7 +13,7 @@ from bayesgp_mf.kernels.categorical import Categorical
 from bayesgp_mf.kernels.combinations import DEEPEST, PerClass, Power, Product, Sum
 from bayesgp_mf.kernels.constant import Bias, White
 from bayesgp_mf.kernels.dot import Linear, NeuralNetwork, Polynomial
-from bayesgp_mf.kernels.functionals import Difference, Kinds, Slope
+from bayesgp_mf.kernels.functionals import Difference, Kinds, Mean, Slope
 from bayesgp_mf.kernels.periodic import Periodic
 from bayesgp_mf.kernels.stationary import Gaussian, Matern12, Matern32, Matern52, RationalQuadratic
 from bayesgp_mf.kernels.values import log_gradient, log_vector, log_vector_names, with_log_vector
@@ -30,6 +30,7 @@ __all__ = [
     "Matern12",
     "Matern32",
     "Matern52",
+    "Mean",
     "NeuralNetwork",
     "PerClass",
     "Periodic",
@@ -52,7 +53,7 @@ _STATIONARY = (Gaussian, Matern12, Matern32, Matern52, RationalQuadratic)
 _OTHERS = (Bias, Categorical, Linear, NeuralNetwork, Periodic, Polynomial, White)
 _LEAVES: dict[str, Callable[..., Kernel]] = {kernel.__name__: kernel for kernel in (*_OTHERS, *_STATIONARY)}
 _COMPOSITES: dict[str, Callable[..., Kernel]] = {
-    kind.__name__: kind for kind in (Sum, Product, Power, PerClass, Warped, Difference, Slope, Kinds)
+    kind.__name__: kind for kind in (Sum, Product, Power, PerClass, Warped, Difference, Slope, Mean, Kinds)
 }
 
 

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, Self
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from bayesgp_mf.kernels.base import Kernel, summed
 from bayesgp_mf.kernels.combinations import OfOne, check_of_one, depth_around
@@ -28,7 +28,7 @@ class Term(NamedTuple):
     ----------
     inputs : (n, d) array
         Where the function is read for each of them.
-    factor : float
+    factor : float or (n,) array
     slope : int or None
         The column of inputs in which it is the slope; the value of the function where this is None.
     sources : (d,) array
@@ -38,7 +38,7 @@ class Term(NamedTuple):
     """
 
     inputs: Array
-    factor: float
+    factor: float | Array
     slope: int | None
     sources: NDArray[np.intp]
     cases: slice | NDArray[np.intp] = slice(None)
@@ -56,22 +56,19 @@ class Functional(OfOne):
         gram = np.zeros((X.shape[0], X.shape[0]))
         terms = self.terms(X)
         for s, one in enumerate(terms):
-            same = self.kernel.gram(one.inputs) if one.slope is None else _symmetric(self._between(one, one))
-            gram[_block(one, one.cases)] += one.factor**2 * same
+            same = self.kernel.gram(one.inputs) if one.slope is None else self._between(one, one)
+            gram[_block(one, one.cases)] += _factors(one, one) * same
             for other in terms[:s]:
-                between = one.factor * other.factor * self._between(one, other)
-                if one.cases is other.cases:  # the sum first, or rounding would leave the two halves unequal
-                    gram[_block(one, one.cases)] += 2.0 * _symmetric(between)
-                else:
-                    gram[_block(one, other.cases)] += between
-                    gram[_block(other, one.cases)] += between.T
-        return gram
+                between = _factors(one, other) * self._between(one, other)
+                gram[_block(one, other.cases)] += between
+                gram[_block(other, one.cases)] += between.T
+        return 0.5 * (gram + gram.T)  # rounding leaves the two halves unequal
 
     def cross(self, A: Array, B: Array) -> Array:
         """Return the covariances ``(a, b)``."""
         cross = np.zeros((A.shape[0], B.shape[0]))
         for one, other in self._pairs(A, B):
-            cross[_block(one, other.cases)] += one.factor * other.factor * self._between(one, other)
+            cross[_block(one, other.cases)] += _factors(one, other) * self._between(one, other)
         return cross
 
     def diag(self, X: Array) -> Array:
@@ -83,12 +80,12 @@ class Functional(OfOne):
         found = []
         terms = self.terms(X)
         for s, one in enumerate(terms):
-            bar = one.factor**2 * gram_bar[_block(one, one.cases)]
+            bar = _factors(one, one) * gram_bar[_block(one, one.cases)]
             found.append(
                 self.kernel.gram_vjp(one.inputs, bar) if one.slope is None else self._between_vjp(one, one, bar)
             )
             for other in terms[:s]:
-                bar = 2.0 * one.factor * other.factor * gram_bar[_block(one, other.cases)]
+                bar = 2.0 * _factors(one, other) * gram_bar[_block(one, other.cases)]
                 found.append(self._between_vjp(one, other, bar))
         return summed(self, found)
 
@@ -97,7 +94,7 @@ class Functional(OfOne):
         return summed(
             self,
             (
-                self._between_vjp(one, other, one.factor * other.factor * cross_bar[_block(one, other.cases)])
+                self._between_vjp(one, other, _factors(one, other) * cross_bar[_block(one, other.cases)])
                 for one, other in self._pairs(A, B)
             ),
         )
@@ -108,7 +105,7 @@ class Functional(OfOne):
             return super().inputs_vjp(A, B, cross_bar)
         gradient = np.zeros(B.shape)
         for one, other in self._pairs(A, B):
-            bar = one.factor * other.factor * cross_bar[_block(one, other.cases)]
+            bar = _factors(one, other) * cross_bar[_block(one, other.cases)]
             of_inputs = self.kernel.inputs_vjp(one.inputs, other.inputs, bar)
             there = np.flatnonzero(other.sources >= 0)
             gradient[_block(other, other.sources[there])] += of_inputs[:, there]
@@ -192,16 +189,20 @@ class Difference(Functional):
     def terms(self, X: Array) -> list[Term]:
         """Return f at the inputs of the first, and less f at those of the second."""
         first, second = (positions_among(columns, X.shape[1]) for columns in (self.first, self.second))
-        if not any(column in self.kernel.readers(how, X.shape[1]) for how in ("numbers", "groups") for column in first):
+        read = {j for how in ("numbers", "groups") for j in self.kernel.readers(how, X.shape[1])}
+        sides = [(here, there) for here, there in zip(first, second, strict=True) if here in read]
+        if not sides:
             raise ValueError(
                 f"a difference is zero where its kernel takes none of the columns {list(first)} of first, and "
                 f"{self.kernel!r} does not. Name the columns of first in it, not those of second."
             )
+        differs = np.any([X[:, here] != X[:, there] for here, there in sides], axis=0)
+        size = 1.0 if differs.all() else differs.astype(float)  # two that are alike differ by zero, not by rounding
         found = []
-        for factor, side in ((1.0, first), (-1.0, second)):
+        for sign, side in ((1.0, first), (-1.0, second)):
             sources = np.arange(X.shape[1])
             sources[second], sources[first] = -1, side
-            found.append(Term(np.where(sources >= 0, X[:, sources], 0.0), factor, None, sources))
+            found.append(Term(np.where(sources >= 0, X[:, sources], 0.0), sign * size, None, sources))
         return found
 
     def readers(self, how: str, width: int) -> dict[int, Kernel]:
@@ -242,7 +243,7 @@ class Slope(Functional):
     ----------
     kernel : Kernel
         Of f: one whose functions have a slope. So have `Gaussian`, `Matern32`, `Matern52`, `RationalQuadratic`,
-        `Linear`, `Bias`, and their sums and products, with `Categorical` too.
+        `Linear`, `Bias`, and their sums and products, with `Categorical` too; and `Warped` of these.
     column : str or int
         The input j, by name in a data frame or by position.
 
@@ -300,7 +301,167 @@ class Slope(Functional):
         return f"Slope({self.kernel!r}, {self.column!r})"
 
 
-class Kinds(Functional):
+class ByName(Functional):
+    """A kernel of cases in which a column says which functional each sees, by text or number."""
+
+    column: str | int
+    levels: tuple[str, ...] | None
+
+    def _each(self) -> Sequence[Kernel]:
+        """Return the kernels of all functionals."""
+        return (self.kernel,)
+
+    def _named_in(self, X: Array, allowed: Sequence[str | float], what: str) -> tuple[int, list[str | float]]:
+        """Return the position of the column, and what stands there in each case, or raise a ValueError."""
+        (column,) = positions_among((self.column,), X.shape[1])
+        names = [self._text(code) for code in X[:, column].tolist()]
+        known = set(allowed)
+        strange = next((row for row, name in enumerate(names) if name not in known), None)
+        if strange is not None:
+            raise ValueError(
+                f"column {column} of inputs must say the {what} of each case, one of {list(allowed)[:20]}, but row "
+                f"{strange} has {names[strange]!r}. Correct it, or tell {type(self).__name__} of that {what} too."
+            )
+        return column, names
+
+    def _text(self, code: float) -> str | float:
+        """Return the text that has a code, or what was given where no text has it."""
+        levels = self.levels or ()
+        return levels[int(code)] if code in range(len(levels)) else code
+
+    def readers(self, how: str, width: int) -> dict[int, Kernel]:
+        """Return what reads each column: that of the names is of groups, whatever the kernels below read."""
+        found = {j: reader for kernel in self._each() for j, reader in kernel.readers(how, width).items()}
+        for j in positions((self.column,), None):
+            found.pop(j, None)
+            found |= {j: self} if how == "groups" and j < width else {}
+        return found
+
+    def levels_of_columns(self) -> dict[int, tuple[str, ...]]:
+        """Return the texts of columns by position, with those of the names."""
+        (column,) = positions((self.column,), None)
+        found = {j: texts for kernel in self._each() for j, texts in kernel.levels_of_columns().items()}
+        return found | ({} if self.levels is None else {column: self.levels})
+
+    def groupings(self, width: int) -> list[tuple[int, ...]]:
+        """Return the column of the names, so that each has an inducing case."""
+        return [positions((self.column,), None)]
+
+
+class Mean(ByName):
+    r"""A kernel of cases that each see the mean :math:`\sum_k w_k f(x_k)` of the function over a set of inputs.
+
+    Such are averages over areas, sums over periods, or mixtures. A column of inputs says which set a case sees.
+
+    Parameters
+    ----------
+    kernel : Kernel
+        Of f.
+    points : mapping of str or float to (k, c) array_like
+        The inputs of each set, in the columns that are named in ``columns``. Of a data frame with a row for each point:
+        ``{area: part[["lon", "lat"]] for area, part in grid.groupby("area")}``.
+    columns : str, int or sequence of them
+        The columns of X in whose places the points stand. A case has something there too, which is not read; its other
+        columns are those of all its points.
+    column : str or int
+        Which says the set of a case.
+    weights : mapping of str or float to (k,) array_like, optional
+        :math:`w_k`, such as shares of a population; they need not sum to one. By default 1 over the number of points.
+
+    Raises
+    ------
+    ValueError
+        If points or weights are not finite, none, or do not fit; later, if a case names another set.
+    TypeError
+        If ``kernel`` is no kernel, or one for each class.
+
+    Notes
+    -----
+    The mean of a rate or a probability is another thing than the likelihood at the mean of f: where f varies much
+    within a set, more sets are the better model. A Gram matrix takes as many covariances as there are pairs of points.
+
+    Examples
+    --------
+    Two measurements over halves of a line, and a value at a point between them:
+
+    >>> import numpy as np
+    >>> from bayesgp_mf.kernels import Gaussian, Mean
+    >>> halves = {0: [[0.0], [1.0]], 1: [[2.0], [3.0]], 2: [[1.5]]}
+    >>> Mean(Gaussian(1.0), halves, columns=0, column=1).gram(np.array([[0.0, 0.0], [0.0, 1.0], [0.0, 2.0]])).round(2)
+    array([[0.8 , 0.22, 0.6 ],
+           [0.22, 0.8 , 0.6 ],
+           [0.6 , 0.6 , 1.  ]])
+    """
+
+    def __init__(
+        self,
+        kernel: Kernel,
+        points: Mapping[Any, ArrayLike] | Sequence[Sequence[Any]],
+        *,
+        columns: Columns,
+        column: str | int,
+        weights: Mapping[Any, ArrayLike] | Sequence[Sequence[Any]] | None = None,
+        levels: Sequence[str] | None = None,
+    ) -> None:
+        check_of_one("Mean", kernel)
+        self.kernel, self.columns, self.column = kernel, _columns("columns", columns), _one_column(column)
+        if self.column in self.columns:
+            raise ValueError(f"column {self.column!r} says the set of each case, and no point has a place there.")
+        width = len(self.columns)
+        self._points = {name: _finite(f"points of {name!r}", each, width) for name, each in _by_name("points", points)}
+        self.is_weighted = weights is not None
+        self._weights = {name: np.full(len(each), 1.0 / len(each)) for name, each in self._points.items()}
+        if weights is not None:
+            self._weights = {
+                name: np.ravel(_finite(f"weights of {name!r}", each, 1)) for name, each in _by_name("weights", weights)
+            }
+        if {name: len(w) for name, w in self._weights.items()} != {name: len(p) for name, p in self._points.items()}:
+            raise ValueError("weights must have one for each point of each set of points, and no others.")
+        texts = [name for name in self._points if isinstance(name, str)]
+        self.levels = None if levels is None else (*levels, *(text for text in texts if text not in levels))
+        self.depth: int = depth_around([kernel])
+
+    def terms(self, X: Array) -> list[Term]:
+        """Return a term for the first points of all sets, one for the second, and so on."""
+        column, names = self._named_in(X, list(self._points), "set")
+        places = positions_among(self.columns, X.shape[1])
+        sources = np.where(np.isin(np.arange(X.shape[1]), [column, *places]), -1, np.arange(X.shape[1]))
+        size = np.array([len(self._points[name]) for name in names])
+        found = []
+        for k in range(max(size, default=0)):
+            cases = np.flatnonzero(size > k)
+            inputs = np.where(sources >= 0, X[cases], 0.0)
+            inputs[:, places] = [self._points[names[case]][k] for case in cases]
+            factor = np.array([self._weights[names[case]][k] for case in cases])
+            found.append(Term(inputs, factor, None, sources, cases))
+        return found
+
+    def spans(self, X: Array) -> dict[str, Span]:
+        """Return those of the kernel below, of some points of the sets that cases see."""
+        return self.kernel.spans(np.vstack([term.inputs for term in self.terms(X)]))
+
+    def with_column_names(self, names: Sequence[str] | None) -> Self:
+        """Return the kernel with the columns that it names by their positions among ``names``."""
+        (column,) = positions((self.column,), names)
+        below, columns = self.kernel.with_column_names(names), positions(self.columns, names)
+        return self._made_with({"kernel": below, "columns": columns, "column": column})
+
+    def with_levels(self, levels: Mapping[int, Sequence[str]]) -> Self:
+        """Return the kernel with the texts by which columns of inputs tell groups, and sets."""
+        (column,) = positions((self.column,), None)
+        return self._made_with({"kernel": self.kernel.with_levels(levels), "levels": levels.get(column)})
+
+    def _made_of(self) -> dict[str, Any]:
+        points, weights = ([[name, each.tolist()] for name, each in of.items()] for of in (self._points, self._weights))
+        others = {"weights": weights if self.is_weighted else None, "levels": self.levels}
+        return {"kernel": self.kernel, "points": points, "columns": self.columns, "column": self.column, **others}
+
+    def __repr__(self) -> str:
+        sets = {name: len(each) for name, each in self._points.items()}
+        return f"Mean({self.kernel!r}, points of {sets}, columns={list(self.columns)}, column={self.column!r})"
+
+
+class Kinds(ByName):
     r"""A kernel of cases of several kinds, which see different functionals of one function.
 
     A column of inputs says of which kind a case is: labels and slopes, for example, or duels and ratings.
@@ -383,16 +544,12 @@ class Kinds(Functional):
         self.levels = None if levels is None else (*levels, *(text for text in texts if text not in levels))
         self.depth: int = depth_around(kernels)
 
+    def _each(self) -> Sequence[Kernel]:
+        return self.kernels
+
     def terms(self, X: Array) -> list[Term]:
         """Return the terms of the functionals of all kinds, with the cases that are of each kind."""
-        (column,) = positions_among((self.column,), X.shape[1])
-        names = X[:, column].tolist() if self.levels is None else [self._text(code) for code in X[:, column].tolist()]
-        strange = next((row for row, name in enumerate(names) if name not in self.kinds), None)
-        if strange is not None:
-            raise ValueError(
-                f"column {column} of inputs must say the kind of each case, one of {list(self.kinds)}, but row "
-                f"{strange} has {names[strange]!r}. Correct it, or give Kinds a kernel for that kind."
-            )
+        column, names = self._named_in(X, self.kinds, "kind")
         found = []
         for kernel, kind, noise in zip(self.kernels, self.kinds, self.noise, strict=True):
             cases = np.flatnonzero([name == kind for name in names])
@@ -403,20 +560,7 @@ class Kinds(Functional):
             of_kind = kernel.terms(seen) if isinstance(kernel, Functional) else [_value(seen)]
             for term in of_kind:
                 sources = np.where(np.arange(X.shape[1]) == column, -1, term.sources)
-                found.append(Term(term.inputs, term.factor / math.sqrt(noise), term.slope, sources, cases))
-        return found
-
-    def _text(self, code: float) -> str | float:
-        """Return the text that has a code, or what was given where no text has it."""
-        levels = self.levels or ()
-        return levels[int(code)] if code in range(len(levels)) else code
-
-    def readers(self, how: str, width: int) -> dict[int, Kernel]:
-        """Return what reads each column: that of the kinds is of groups, whatever the kernel below reads."""
-        found = {j: reader for kernel in self.kernels for j, reader in kernel.readers(how, width).items()}
-        for j in positions((self.column,), None):
-            found.pop(j, None)
-            found |= {j: self} if how == "groups" and j < width else {}
+                found.append(Term(term.inputs, term.factor / math.sqrt(noise), term.slope, sources, cases[term.cases]))
         return found
 
     def of_first_kind(self, X: Array) -> NDArray[np.bool_]:
@@ -424,20 +568,10 @@ class Kinds(Functional):
         (column,) = positions_among((self.column,), X.shape[1])
         return np.array([self._text(code) == self.kinds[0] for code in X[:, column]], dtype=bool)
 
-    def levels_of_columns(self) -> dict[int, tuple[str, ...]]:
-        """Return the texts of columns by position, with those of the kinds."""
-        found = {j: texts for kernel in self.kernels for j, texts in kernel.levels_of_columns().items()}
-        (column,) = positions((self.column,), None)
-        return found if self.levels is None else {**found, column: self.levels}
-
     @property
     def has_inputs_vjp(self) -> bool:
         """Whether the kernels of all kinds have it."""
         return all(kernel.has_inputs_vjp for kernel in self.kernels)
-
-    def groupings(self, width: int) -> list[tuple[int, ...]]:
-        """Return the column of the kinds, so that each has an inducing case."""
-        return [positions((self.column,), None)]
 
     def alike(self) -> list[tuple[int, ...]]:
         """Return the columns in which one text means one group, of all kinds."""
@@ -491,6 +625,30 @@ def _below(kernel: Kernel) -> Kernel:
     return kernel.kernel if isinstance(kernel, Functional) else kernel
 
 
+def _by_name(name: str, given: Any) -> list[tuple[str | float, Any]]:
+    """Return pairs of a name and what is given for it, from a mapping or from pairs, or raise a ValueError."""
+    listed = given if isinstance(given, Sequence) and not isinstance(given, str) else []
+    pairs = list(given.items()) if isinstance(given, Mapping) else [tuple(pair) for pair in listed]
+    names = [each[0] for each in pairs]
+    if not pairs or len(set(names)) < len(names) or not all(isinstance(name, str | numbers.Real) for name in names):
+        raise ValueError(
+            f"{name} must be a dict of sets by name, such as {{'north': [[0.1, 2.0]]}}, got {given!r:.80}."
+        )
+    return [(each.item() if isinstance(each, np.generic) else each, value) for each, value in pairs]
+
+
+def _finite(name: str, given: Any, width: int) -> Array:
+    """Return numbers as rows of so many, or raise a ValueError."""
+    try:
+        rows = np.array(given, dtype=np.float64)
+        rows = rows.reshape(-1, width) if rows.ndim < 2 else rows
+    except (TypeError, ValueError):
+        rows = np.empty((0, 0))
+    if not rows.size or rows.shape[1:] != (width,) or not np.isfinite(rows).all():
+        raise ValueError(f"{name} must be finite numbers, {width} in each row, got {given!r:.80}.")
+    return rows
+
+
 def _one_column(given: str | int) -> str | int:
     (found, *more) = _columns("column", given)
     if more:
@@ -505,8 +663,9 @@ def _columns(name: str, given: Columns) -> tuple[str | int, ...]:
     return found
 
 
-def _symmetric(square: Array) -> Array:
-    return 0.5 * (square + square.T)
+def _factors(one: Term, other: Term) -> Array:
+    """Return the products of the factors of two terms, of the cases of one in rows."""
+    return np.asarray(np.reshape(one.factor, (-1, 1)) * other.factor)
 
 
 def _block(one: Term, columns: slice | NDArray[np.intp]) -> Any:

@@ -118,13 +118,41 @@ class Warped(OfOne, Entrywise):
         """Return the pull-back of ``cross_bar`` through the kernel below and the transformation to ``B (b, d)``."""
         seen = self._seen((A, B))
         gradient = np.array(self.kernel.inputs_vjp(seen[0], seen[1], cross_bar))
-        columns, z = list(positions(self.columns, None)), self._units(B)
+        gradient[:, list(positions(self.columns, None))] *= self._stretch(B)
+        return gradient
+
+    @property
+    def has_slopes(self) -> bool:
+        """Whether the kernel below has them."""
+        return self.kernel.has_slopes
+
+    def slopes(self, A: Array, B: Array, first: int | None, second: int | None) -> Array:
+        """Return the covariances ``(a, b)`` of slopes in columns as they were, by the chain rule."""
+        seen = self._seen((A, B))
+        return self._stretches(A, B, first, second) * self.kernel.slopes(seen[0], seen[1], first, second)
+
+    def slopes_vjp(self, A: Array, B: Array, first: int | None, second: int | None, bar: Array) -> dict[str, Array]:
+        """Return the pull-back of ``bar (a, b)`` through the kernel below."""
+        seen = self._seen((A, B))
+        return self.kernel.slopes_vjp(seen[0], seen[1], first, second, bar * self._stretches(A, B, first, second))
+
+    def _stretches(self, A: Array, B: Array, first: int | None, second: int | None) -> Array:
+        """Return the products ``(a, b)`` of the slopes of the transformation at both."""
+        columns = list(positions(self.columns, None))
+        left, right = (
+            self._stretch(X)[:, columns.index(column)] if column in columns else np.ones(X.shape[0])
+            for X, column in ((A, first), (B, second))
+        )
+        return np.asarray(left[:, None] * right)
+
+    def _stretch(self, X: Array) -> Array:
+        """Return the slope of the transformation in each of its columns ``(n, k)``."""
+        z = self._units(X)
         of_slope = np.where(z < 0, 1.0 - np.array(self.power), np.array(self.power) - 1.0)
         log = np.minimum(np.log1p(np.abs(z)), FARTHEST)
         stays = np.maximum(1.0, of_slope + 1.0) * log >= FARTHEST  # where nothing moves any more
         slope = np.where(stays, 0.0, np.exp(np.where(stays, 0.0, of_slope * log)))
-        gradient[:, columns] *= slope / np.array(self.scale)
-        return gradient
+        return np.asarray(slope / np.array(self.scale))
 
     def spans(self, X: Array) -> dict[str, Span]:
         """Return those of the kernel below, of columns as it sees them."""

@@ -230,9 +230,8 @@ class Posterior(Part):
     @property
     def _stated(self) -> SecondOrder | None:
         """The correction that a fit has found."""
-        evidence = self.solution.evidence
-        known = evidence.correction is not None and evidence.remaining is not None
-        return SecondOrder(evidence.correction, evidence.remaining) if known else None
+        correction, remaining = self.solution.evidence.correction, self.solution.evidence.remaining
+        return None if correction is None or remaining is None else SecondOrder(correction, remaining)
 
     @staticmethod
     def _answering(known: SecondOrder | None) -> int | None:

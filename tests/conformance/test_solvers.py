@@ -98,7 +98,12 @@ def test_no_kernel_or_likelihood_is_left_out():
     def parts(kernel) -> set[type]:
         return {type(kernel)}.union(*map(parts, kernel.parts))
 
-    elsewhere = {kernels.Kernel, kernels.PerClass, kernels.Kinds}  # the latter need labels, or inputs, of their own
+    elsewhere = {
+        kernels.Kernel,
+        kernels.PerClass,
+        kernels.Kinds,
+        kernels.Mean,
+    }  # the latter need labels, or inputs, of their own
     assert classes - elsewhere == set().union(*map(parts, KERNELS.values()))
 
 

@@ -64,6 +64,7 @@ CASES: dict[str, Kernel] = {
     "slope of a sum": Slope(Gaussian(1.2) * Linear(0.4) + Matern52([1.1], columns=2) + Bias(0.5), 2),
     "slope of a rational quadratic": Slope(RationalQuadratic(ARD, 1.5, 0.6) + Categorical(0.4, columns=0), 2),
     "slope of matern32": Slope(Matern32(1.3), 0),
+    "slope of a warped": Slope(Warped(Gaussian(ARD, 0.5), [1], power=0.5), 1),
     "group by function": Categorical(columns=0) * Gaussian([0.8], columns=2) + Categorical(0.5, columns=[0, 1]),
 }
 SMOOTH = {name: kernel for name, kernel in CASES.items() if "Categorical" not in repr(kernel) and kernel.has_inputs_vjp}

@@ -20,6 +20,7 @@ from bayesgp_mf.kernels import (
     Matern12,
     Matern32,
     Matern52,
+    Mean,
     Power,
     RationalQuadratic,
     Slope,
@@ -50,6 +51,7 @@ SMOOTH: dict[str, Kernel] = {
     "one column": Gaussian([0.9], columns=1),
     "sum": Gaussian(1.0) + Linear(0.3) + Bias(2.0),
     "product": Gaussian(1.0) * Linear(0.3) * Matern52(2.0),
+    "warped": Warped(Gaussian([0.7, 1.3]) + Linear(0.2), [1], power=0.4, centre=0.2, scale=0.7),
     "groups": Categorical(0.7, columns=0) * Gaussian([0.8], columns=1),
 }
 
@@ -61,6 +63,19 @@ def test_a_fit_to_duels_is_that_of_the_matrix_of_differences():
     solved = bgp.solve(gram, np.where(WON, 1.0, -1.0), bgp.Probit(0.1))
     assert abs(fitted.log_evidence - solved.evidence.value) < 1e-10 * abs(fitted.log_evidence)
     np.testing.assert_allclose(fitted.parts[0].solution.alpha, solved.alpha, rtol=1e-10, atol=1e-10)
+
+
+def test_two_that_are_alike_differ_by_nothing():
+    alike = np.vstack([SIDES, SIDES[:2]])
+    alike[-2:, 2:] = alike[-2:, :2]
+    assert not DUELS.gram(alike)[-2:].any()
+    assert not DUELS.cross(alike, SIDES)[-2:].any()
+    won = np.append(WON, [True, False])
+    idata, without = (bgp.fit(X, y, DUELS, bgp.Probit(0.1), **QUIET) for X, y in ((alike, won), (SIDES, WON)))
+    evidence = [bgp.posterior(each).log_evidence for each in (idata, without)]
+    assert evidence[0] == pytest.approx(evidence[1] - 2.0 * np.log(2.0), abs=1e-9)
+    p = bgp.predict(idata, alike[-1:], draws=False, corrected=True)["predictions"]["p"].values
+    assert p[0] == pytest.approx(0.5, abs=1e-12)
 
 
 def test_both_orders_of_a_duel_say_the_same():
@@ -197,7 +212,15 @@ def test_duels_of_few_players_have_a_matrix_of_low_rank():
         (lambda: Slope(Matern12(), 0), r"no slope is known of functions with the kernel Matern12"),
         (lambda: Slope(Gaussian() + White(0.1), 0), "no slope is known"),
         (lambda: Slope(Power(Gaussian(), 2), 0), "no slope is known"),
-        (lambda: Slope(Warped(Gaussian(), 0, 0.5), 0), "no slope is known"),
+        (lambda: Slope(Warped(Matern12(), 0, 0.5), 0), "no slope is known"),
+        (lambda: Mean(Gaussian(), {}, columns=0, column=1), "points must be a dict of sets by name"),
+        (lambda: Mean(Gaussian(), 3.0, columns=0, column=1), "points must be a dict of sets by name"),
+        (lambda: Mean(Gaussian(), {"a": [[0.0, 1.0]]}, columns=0, column=1), "points of 'a' must be finite numbers, 1"),
+        (lambda: Mean(Gaussian(), {"a": [np.nan]}, columns=0, column=1), "points of 'a' must be finite"),
+        (lambda: Mean(Gaussian(), {"a": [0.0]}, columns=0, column=1, weights={"b": [1.0]}), "weights must have one"),
+        (lambda: Mean(Gaussian(), {"a": [0.0]}, columns=0, column=1, weights={"a": [1.0, 2.0]}), "weights must have"),
+        (lambda: Mean(Gaussian(), {"a": [0.0]}, columns=[0, 1], column=1), "no point has a place there"),
+        (lambda: Mean(Gaussian(), {7: [0.0]}, columns=0, column=1).gram(SIDES), "must say the set of each case"),
         (lambda: Slope(Gaussian(), [0, 1]), "column must be one column"),
         (lambda: Slope(Gaussian(1.0, columns=1), 0).gram(SIDES), "does not take column 0 so"),
         (lambda: Slope(Categorical(columns=0) + Gaussian(1.0), 0).gram(SIDES), "does not take column 0 so"),
@@ -298,3 +321,46 @@ def test_slopes_very_far_apart_are_independent(kernel):
     far = np.array([[1e200], [-1e200], [0.0]])
     gram = Slope(kernel, 0).gram(far)
     np.testing.assert_array_equal(gram, np.diag(np.diag(gram)))
+
+
+AREAS = {"north": [[0.0], [0.4], [1.0]], "south": [[-1.0]], "all": [[-1.0], [0.0], [1.0]]}
+
+
+def test_means_are_those_of_their_points():
+    k = Matern52(0.8, 2.0, columns="x") + Categorical(0.5, columns="year")
+    kernel = Mean(
+        k, AREAS, columns="x", column="area", weights={"north": [0.5, 0.3, 0.2], "south": [2.0], "all": [1] * 3}
+    )
+    cases = pd.DataFrame({"x": 0.0, "area": ["all", "north", "south", "north"], "year": [1.0, 1.0, 2.0, 2.0]})
+    points = np.array([(x, year) for year in (1.0, 2.0) for x in (-1.0, 0.0, 0.4, 1.0)])
+    A = np.zeros((4, 8))
+    A[0, [0, 1, 3]] = 1.0
+    A[1, [1, 2, 3]] = A[3, [5, 6, 7]] = 0.5, 0.3, 0.2
+    A[2, 4] = 2.0
+    gram = A @ (Matern52(0.8, 2.0, columns=0) + Categorical(0.5, columns=1)).gram(points) @ A.T
+    y = [1, 0, 1, 1]
+    fitted = bgp.posterior(bgp.fit(cases, y, kernel, bgp.Probit(0.3), **QUIET))
+    np.testing.assert_allclose(fitted.kernel.gram(fitted.parts[0].X), gram, atol=1e-12)
+    solved = bgp.solve(gram, 2.0 * np.array(y) - 1.0, bgp.Probit(0.3))
+    assert abs(fitted.log_evidence - solved.evidence.value) < 1e-10
+
+
+def test_means_and_values_are_told_apart_by_kind_saved_and_predicted(tmp_path):
+    k = Gaussian(0.7, 2.0, columns="x")
+    kernel = Kinds(k, Mean(k, AREAS, columns="x", column="area"), column="kind", kinds=["at", "over"], noise=[1.0, 0.2])
+    cases = pd.DataFrame({"x": [0.3, -0.8, 0.9, 0.0, 0.0], "area": "north", "kind": ["at"] * 3 + ["over"] * 2})
+    cases.loc[4, "area"] = "south"
+    idata = bgp.fit(
+        cases, [0.2, -0.7, 1.1, 1.0, -2.0], kernel, bgp.likelihoods.Gaussian(0.1), hyper="evidence", **QUIET
+    )
+    idata.to_netcdf(str(tmp_path / "fit.nc"))
+    p = bgp.predict(idata, cases, draws=False)["predictions"]["latent_mean"].values
+    over = bgp.predict(idata, cases.assign(x=9.0)[3:], draws=False)["predictions"]["latent_mean"].values
+    np.testing.assert_allclose(over, p[3:], rtol=1e-12)  # what stands in the place of points is not read
+    at = pd.DataFrame({"x": [0.0, 0.4, 1.0], "area": "north", "kind": "at"})
+    values = bgp.predict(idata, at, draws=False)["predictions"]["latent_mean"].values
+    np.testing.assert_allclose(p[3], values.mean() / np.sqrt(0.2), rtol=1e-9)
+    again = from_dict(json.loads(json.dumps(bgp.posterior(idata).kernel.to_dict())))
+    assert again == bgp.posterior(idata).kernel
+    with pytest.raises(ValueError, match="must say the set of each case, one of"):
+        bgp.predict(idata, cases.assign(area="west", kind="over"), draws=False)
