@@ -276,6 +276,18 @@ class Experiment:
             If it is no such file, or was changed.
         ValueError
             If ``kernel`` or ``likelihood`` is missing, not needed, or another one.
+
+        Examples
+        --------
+        >>> from pathlib import Path
+        >>> from tempfile import TemporaryDirectory
+        >>> import bayesgp_mf as bgp
+        >>> with TemporaryDirectory() as folder:
+        ...     path = Path(folder) / "experiment.json"
+        ...     experiment = bgp.design.Experiment(bgp.kernels.Gaussian(), box={"x": (0, 1)}, path=path, random_seed=1)
+        ...     asked = experiment.tell(experiment.ask(), True).ask()
+        ...     bool((bgp.design.load(path).ask() == asked).all())
+        True
         """
         path = as_path("path", path)
         with stored.refused_as(f"{path} is no file of an Experiment, or damaged: {{}}."):
