@@ -1,4 +1,5 @@
 from bayesgp_mf import datasets as datasets
+from bayesgp_mf import design as design
 from bayesgp_mf import diagnostics as diagnostics
 from bayesgp_mf import duels as duels
 from bayesgp_mf import hyper as hyper

@@ -116,6 +116,15 @@ class Posterior(Part):
                 moments.see(block, self._features(X[block]))
         return moments.mean + self._prior_mean(X), _nonnegative(moments.variance, moments.prior)
 
+    def joint_at(self, X: Array) -> tuple[Array, Array]:
+        """Return mean ``(m,)`` and covariance ``(m, m)`` of latent values at inputs that were checked."""
+        features = self._features(X)
+        mean = self._matrix.in_features(self.solution.alpha) @ features + self._prior_mean(X)
+        prior = self.kernel.gram(X)
+        covariance = prior - self.solution.correction.quadratic(features)
+        np.fill_diagonal(covariance, _nonnegative(covariance.diagonal(), prior.diagonal()))
+        return mean, covariance
+
     def _moments(self, X: Array) -> _Moments:
         weights = self._matrix.in_features(self.solution.alpha)
         return _Moments(self.kernel.diag(X), weights, self.solution.correction)

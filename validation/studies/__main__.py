@@ -34,6 +34,7 @@ from validation.studies import (
     planar,
     starts,
     streams,
+    thresholds,
 )
 from validation.studies.corrected import evidence as corrected_evidence
 from validation.studies.corrected import predictions as corrected_predictions
@@ -68,6 +69,7 @@ STUDIES: tuple[Study, ...] = (
     many_models.STUDY,
     monotone.STUDY,
     covering.STUDY,
+    thresholds.STUDY,
 )
 """In the order of the page; a new one is added here."""
 OUTPUT = Path("reports/validation")
