@@ -154,7 +154,7 @@ def outcomes_of(beliefs: Sequence[Belief], m: int) -> Outcomes:
     moments = [known for each in latents if (known := each.target_moments()) is not None]
     low = np.min([mean - REACH * np.sqrt(variance) for mean, variance in moments], axis=0)
     high = np.max([mean + REACH * np.sqrt(variance) for mean, variance in moments], axis=0)
-    return Outcomes(np.linspace(low, high, MEASUREMENTS), (high - low) / (MEASUREMENTS - 1))
+    return Outcomes(np.linspace(low, high, MEASUREMENTS), np.asarray((high - low) / (MEASUREMENTS - 1)))
 
 
 @contextmanager

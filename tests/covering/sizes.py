@@ -17,7 +17,8 @@ BOUNDS = {"min", "max", "minimum", "maximum", "clip", "blocks", "blocks_by_size"
 NO_THRESHOLDS: dict[str, str] = {
     "Ranges of numbers: beyond these arithmetic fails, whatever the number of cases.": (
         "hyper.hmc.LARGEST_ENERGY_ERROR "
-        "arguments.LARGEST_COUNT design.beliefs.MOST_COUNTS design.information.FARTHEST inputs.tables.LARGEST_WHOLE likelihoods.base.LARGEST_WEIGHT "
+        "arguments.LARGEST_COUNT design.beliefs.MOST_COUNTS design.information.FARTHEST "
+        "inputs.tables.LARGEST_WHOLE likelihoods.base.LARGEST_WEIGHT "
         "likelihoods.below.LARGEST likelihoods.by_case.LARGEST_POWER likelihoods.counts._POISSON_LARGEST "
         "likelihoods.counts._LARGE likelihoods.logit.LARGEST_TRIALS "
         "kernels.stationary.FARTHEST processes.corrected.FARTHEST "
@@ -50,13 +51,16 @@ NO_THRESHOLDS: dict[str, str] = {
         "solvers.fixed_variance._PRODUCTS_IN_A_FACTOR"
     ),
     "Fewest draws and cases by which something is said at all.": (
-        "design.experiment.FIRST diagnostics.importance.FEWEST_IN_CHAIN diagnostics.importance.MOST_VALUES diagnostics.misfit.FEWEST "
-        "diagnostics.misfit.FEWEST_COVERED workflow.plan.TARGETS hyper.pareto.FEWEST_WEIGHTS workflow.calibrate.FEWEST "
+        "design.experiment.FIRST diagnostics.importance.FEWEST_IN_CHAIN diagnostics.importance.MOST_VALUES "
+        "diagnostics.misfit.FEWEST "
+        "diagnostics.misfit.FEWEST_COVERED workflow.plan.TARGETS hyper.pareto.FEWEST_WEIGHTS "
+        "workflow.calibrate.FEWEST "
         "workflow.calibrate.MANY "
         "diagnostics.sensitivity.FEWEST_DRAWS"
     ),
     "Parts of a budget of memory or time, whose sums are compared.": (
-        "design.look_ahead.AT_ONCE hyper.forecast.INDUCING inference.assembly.LARGEST matrices.memory.ROOTS streams.learning.WAITING "
+        "design.look_ahead.AT_ONCE hyper.forecast.INDUCING inference.assembly.LARGEST matrices.memory.ROOTS "
+        "streams.learning.WAITING "
         "streams.learning.PARTS streams.learning.ARRIVE"
     ),
     "What is shown: letters, rows and entries of text and figures.": (
@@ -67,14 +71,16 @@ NO_THRESHOLDS: dict[str, str] = {
         "plots.predictions.LETTERS plots.rows.ROWS plots.surface.FEW_CLASSES plots.surface.FEWEST "
         "processes.process.SHOWN reports.computation.MOST_INPUTS reports.computation.MOST_CLASSES "
         "reports.computation.LONGEST reports.computation.MOST reports.page.LARGEST_SVG reports.page.WIDE "
-        "reports.page.LONG reports.predictions.MOST_CLASSES reports.predictions.MOST_INPUTS reports.predictions.NAMED "
+        "reports.page.LONG reports.predictions.MOST_CLASSES reports.predictions.MOST_INPUTS "
+        "reports.predictions.NAMED "
         "streams.stream.MOST_SHOWN"
     ),
     "Numbers of columns and of cases, whose other side a test of the default model has.": (
         "hyper.default.MANY hyper.forecast.MOST_DENSE"
     ),
     "Formats and facts of files and data.": (
-        "container.layout.FORMAT design.experiment.FORMAT container.netcdf.TOO_LARGE streams.files.FORMAT datasets.loaders._GROUP_TRAINING_ROWS "
+        "container.layout.FORMAT design.experiment.FORMAT container.netcdf.TOO_LARGE streams.files.FORMAT "
+        "datasets.loaders._GROUP_TRAINING_ROWS "
         "workflow.plan.FEW_VALUES"
     ),
 }
