@@ -12,6 +12,7 @@ import pandas as pd
 from scipy.special import ndtri
 
 import bayesgp_mf as bgp
+from bayesgp_mf.kernels import Bias, Gaussian, Linear
 
 TRIALS = 80  # tests: 30
 LAPSE, LEVEL = 0.03, 0.75
@@ -25,15 +26,11 @@ def middle(pitch):
 
 
 def heard(signal, rng):
-    heard = (signal["level"] - middle(signal["pitch"])) / 0.1 + rng.standard_normal() > 0
-    return bool(heard != (rng.random() < LAPSE))
+    louder = (signal["level"] - middle(signal["pitch"])) / 0.1 + rng.standard_normal() > 0
+    return bool(louder != (rng.random() < LAPSE))
 
 
-kernel = (
-    bgp.kernels.Linear(100.0, columns="level")
-    + bgp.kernels.Gaussian(0.5, 1.0, columns="pitch")
-    + bgp.kernels.Bias(25.0)
-)
+kernel = Linear(100.0, columns="level") + Gaussian(0.5, columns="pitch") + Bias(25.0)
 options = {"candidates": signals, "about": "level", "level": LEVEL, "random_seed": 1}
 experiments = {}
 for way in ("asked", "at random"):
