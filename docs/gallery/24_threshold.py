@@ -47,11 +47,10 @@ grid = pd.DataFrame({"level": np.tile(np.linspace(0, 1, 60), 60), "pitch": np.re
 fig, axes = plt.subplots(2, 1, figsize=(5.3, 6.0), sharex=True)
 fig.suptitle(f"{TRIALS} trials: heard three times in four")
 for ax, (way, experiment) in zip(axes, experiments.items(), strict=True):
-    yes = experiment.y
-    for answers, marker, name in ((yes, "o", "heard"), (~yes, "x", "not heard")):
+    for answers, marker, name in ((experiment.y, "o", "heard"), (~experiment.y, "x", "not heard")):
         ax.plot(experiment.X["pitch"][answers], experiment.X["level"][answers], marker, color="0.4", label=name)
     mean = experiment.posterior.latent_mean(grid).reshape(60, 60).T
-    ax.contour(np.linspace(0, 1, 60), np.linspace(0, 1, 60), mean, levels=[beyond], colors="C0")
+    ax.contour(mean, levels=[beyond], colors="C0", extent=(0, 1, 0, 1))
     ax.plot(pitches, middle(pitches) + 0.1 * beyond, "--", color="C1", label="the truth")
     ax.set(ylabel="level", title=way, ylim=(-0.03, 1.03))
 axes[0].legend()
