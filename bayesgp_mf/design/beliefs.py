@@ -102,11 +102,10 @@ class Outcomes(NamedTuple):
         """Return how probable outcome k is ``(q, m)`` at latent values ``(q, m)``."""
         t, known = np.broadcast_to(self.t[k], f.shape), np.zeros_like(f)
         if likelihood.is_binary:
-            return two(likelihood.predict_proba(f, known))[k]
+            return np.asarray(two(likelihood.predict_proba(f, known))[k])
         if likelihood.n_levels is not None:
-            below, before = (likelihood.predictive_below(each, f, known) for each in (t, t - 1.0))
-            if below is not None and before is not None:
-                return below - before
+            below: Any = [likelihood.predictive_below(each, f, known) for each in (t - 1.0, t)]
+            return np.asarray(below[1] - below[0])
         return np.asarray(np.exp(likelihood.log_prob(t, f).value) * self.step)
 
     def entropy(self, p: Array) -> Array:
@@ -165,12 +164,6 @@ def naming(argument: str) -> Iterator[None]:
         yield
     except ValueError as error:
         raise ValueError(str(error).replace("X_new", argument)) from error
-
-
-def plain(label: Any) -> Any:
-    """Return a label as a file can hold it: as it is, or as text."""
-    label = label.item() if isinstance(label, np.generic) else label
-    return label if isinstance(label, str | bool | int | float) else str(label)
 
 
 def as_process(idata: Container | Process) -> Process:

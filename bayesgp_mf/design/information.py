@@ -153,9 +153,10 @@ def information(
     -----
     Labels, levels and counts are summed over, and latent values in 256 steps over 8 standard deviations to either side:
     under a probit the error is below 1e-9 nats where the standard deviation of the latent value is up to 15 times that
-    of the noise. Of measurements all is Gaussian. Whether f is above a level, and the label of a probit, are two signs, whose
-    probability is known (Owen, 1956); under other likelihoods it is that of the Gaussian that `look_ahead` returns. For
-    the maximum measurements count as Gaussian given its place, and the bias of the draws is taken off to first order.
+    of the noise. Of measurements all is Gaussian. Whether f is above a level, and the label of a probit, are two
+    signs, whose probability is known (Owen, 1956); under other likelihoods it is that of the Gaussian of `look_ahead`
+    with ``answering=0``. For the maximum measurements count as Gaussian given its place, and the bias of the draws is
+    taken off to first order.
 
     References
     ----------
@@ -321,7 +322,8 @@ def _both_positive(h: Array, k: Array, rho: Array) -> Array:
     smallest = np.finfo(np.float64).tiny  # the limit of a mean of zero
     h, k = np.where(h == 0, smallest, h), np.where(k == 0, smallest, k)
     rest = np.sqrt(np.maximum(1.0 - rho**2, 0.0))
-    ratio = [(b - rho * a) / (a * rest) for a, b in ((h, k), (k, h))]
+    with np.errstate(all="ignore"):  # infinite is right, of a mean of zero
+        ratio = [(b - rho * a) / (a * rest) for a, b in ((h, k), (k, h))]
     of_h, of_k = (np.where(np.isnan(each), 0.0, each) for each in ratio)  # the same value twice
     differ = np.where((h > 0) != (k > 0), 0.5, 0.0)
     return np.asarray(0.5 * (ndtr(h) + ndtr(k)) - differ - owens_t(h, of_h) - owens_t(k, of_k))

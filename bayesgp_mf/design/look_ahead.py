@@ -7,10 +7,19 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
+from bayesgp_mf.arguments import check_integers
 from bayesgp_mf.container.groups import Container
-from bayesgp_mf.design.beliefs import Belief, Outcomes, beliefs_of, outcomes_of
-from bayesgp_mf.processes.process import Process
+from bayesgp_mf.design.beliefs import Belief, Outcomes, as_process, beliefs_of, outcomes_of
+from bayesgp_mf.inputs.frames import as_pandas
+from bayesgp_mf.matrices.factors import blocks
+from bayesgp_mf.processes.corrected import nothing_to_correct
+from bayesgp_mf.processes.process import Part, Process
+from bayesgp_mf.solvers.partial_response import PartialResponse, concern
+from bayesgp_mf.solvers.queries import Base, Query
 from bayesgp_mf.types import Array
+
+AT_ONCE = 2**19
+"""Entries of the covariance matrices that are worked on together."""
 
 
 class LookAhead(NamedTuple):
@@ -37,18 +46,21 @@ def look_ahead(
     candidates: Any,
     at: Any = None,
     *,
+    answering: int = 64,
     offset: ArrayLike | None = None,
     trials: ArrayLike | None = None,
 ) -> LookAhead:
     r"""Return the posterior at some inputs after each label that each candidate may get, without a fit for each.
 
-    The sites of the cases stay, and that of the new one matches its label (2000, eqs. 33 and 34):
+    Of a fit by TAP the sites of the cases that a label concerns most answer to it, until they match again
+    (`solvers.ratio`); where all do, it is what a fit with that label says. Otherwise all stay but that of the new case,
+    which matches its label (2000, eqs. 33 and 34):
 
     .. math:: m' = m + \Sigma_{\cdot x}\, d_1(y), \qquad
         \Sigma' = \Sigma + \Sigma_{\cdot x}\, d_2(y)\, \Sigma_{x \cdot}
 
-    with the derivatives of :math:`\log \int p(y|f) N(f | m_x, \Sigma_{xx}) df` in :math:`m_x`. With Gaussian noise it
-    is what a fit with that case says. Otherwise the sites of the other cases would answer a little.
+    with the derivatives of :math:`\log \int p(y|f) N(f | m_x, \Sigma_{xx}) df` in :math:`m_x`. That is exact with
+    Gaussian noise; where a label surprises, means were off by up to 0.3 standard deviations, and variances by a third.
 
     Parameters
     ----------
@@ -58,6 +70,8 @@ def look_ahead(
         Inputs that may be asked for, as those of `predict`.
     at : (r, d) array_like, optional
         Where the posterior is to be known; by default at the candidates.
+    answering : int
+        Training cases whose sites answer to each label. With 0 it takes O(r) for each.
     offset, trials : (m,) array_like, optional
         Of the candidates, as for `predict`.
 
@@ -75,7 +89,7 @@ def look_ahead(
 
     Notes
     -----
-    O(n^2) for each input, and O(K m r).
+    O(n^3) once, O(n^2) for each input, and for each outcome O(a^3 + a r) with a cases that answer.
 
     Examples
     --------
@@ -84,16 +98,23 @@ def look_ahead(
     >>> X = np.linspace(-2, 2, 20)[:, None]
     >>> idata = bgp.fit(X, X[:, 0] > 0, bgp.kernels.Gaussian(), bgp.Probit(), draws=50, random_seed=1)
     >>> bgp.design.look_ahead(idata, [[0.0]], [[0.0], [1.0]]).mean[:, 0].round(2)
-    array([[-0.18,  1.45],
+    array([[-0.18,  1.44],
            [ 0.18,  1.59]])
     """
     at = candidates if at is None else at
-    beliefs, m = beliefs_of(idata, candidates, at, joint=True, offset=offset, trials=trials)
+    check_integers(0, answering=answering)
+    process = as_process(idata)
+    beliefs, m = beliefs_of(process, candidates, at, joint=True, offset=offset, trials=trials)
+    inputs = [process.new_inputs(as_pandas("candidates", each)) for each in (candidates, at)]
     outcomes = outcomes_of(beliefs, m)
     p = np.array([each.weight * outcomes.probabilities(each) for each in beliefs])
     total = p.sum(axis=0)
     share = (p / total)[..., None]
-    means, variances = zip(*(after(each, outcomes) for each in beliefs), strict=True)
+    found = [after(each, outcomes) for each in beliefs]
+    for part, belief, one in zip(process.parts, beliefs, found, strict=True):
+        if answering and part.solution.evidence.kind == "ep" and not nothing_to_correct(part.problem):
+            _let_answer(part, inputs, belief, outcomes, int(answering), one)
+    means, variances = zip(*found, strict=True)
     mean = np.sum(share * np.array(means), axis=0)
     variance = np.sum(share * (np.array(variances) + (np.array(means) - mean) ** 2), axis=0)
     return LookAhead(outcomes.t, total, mean, variance)
@@ -108,3 +129,43 @@ def after(belief: Belief, outcomes: Outcomes) -> tuple[Array, Array]:
     s = belief.covariance[:m, m:]
     later = belief.variance[m:] + d2[..., None] * s**2
     return belief.mean[m:] + d1[..., None] * s, np.maximum(later, 0.0)  # rounding, of a value that is known now
+
+
+class _Answering(PartialResponse):
+    """Sites that answer to labels, and what they do to other latent values."""
+
+    @property
+    def _has_others(self) -> bool:
+        return True
+
+    def moved(self, i: int, columns: Array) -> tuple[Array, Array]:
+        """Return changes of means and variances ``(r,)`` by a label, from covariances ``(r, k + 1)`` with the sites."""
+        kept = self._kept[i]
+        return columns @ kept.pull, -np.einsum("rj,rj->r", columns @ kept.shrink, columns * kept.change)
+
+
+def _let_answer(
+    part: Part, inputs: list[Array], belief: Belief, outcomes: Outcomes, answering: int, found: tuple[Array, Array]
+) -> None:
+    """Change means and variances ``(K, m, r)`` to those after the sites of training cases have answered.
+
+    Where the equations do not settle they stay.
+    """
+    assert belief.covariance is not None
+    base, m = Base(part.problem, part.solution), outcomes.step.size
+    form = part.problem.in_form(part.solution.correction.form)
+    features = (form.features(part.kernel, part.X, each) for each in inputs)
+    cross, there = (base.covariance.with_new(each, slice(None)) for each in features)
+    k, nothing = min(answering, base.n), np.zeros(m)
+    latent = belief.of_candidates(m)
+    for of_mean, of_variance, t in zip(*found, outcomes.t, strict=True):
+        query = Query(None, cross, *latent, None, t, None, belief.likelihood.of_cases, nothing)
+        for block in blocks(m, max(1, AT_ONCE // (k + 1) ** 2)):
+            rows = np.arange(m)[block]
+            some = query.only(rows)
+            chosen = np.argpartition(-concern(base, some), max(k - 1, 0), axis=1)[:, :k]
+            response = _Answering(base, some, chosen)
+            for i in np.flatnonzero(response.answers().settled):
+                columns = np.column_stack([there[:, chosen[i]], belief.covariance[rows[i], m:]])
+                change = response.moved(int(i), columns)
+                of_mean[rows[i]], of_variance[rows[i]] = belief.mean[m:] + change[0], belief.variance[m:] + change[1]

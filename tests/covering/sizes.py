@@ -17,6 +17,7 @@ BOUNDS = {"min", "max", "minimum", "maximum", "clip", "blocks", "blocks_by_size"
 NO_THRESHOLDS: dict[str, str] = {
     "Ranges of numbers: beyond these arithmetic fails, whatever the number of cases.": (
         "hyper.hmc.LARGEST_ENERGY_ERROR "
+        "design.beliefs.MOST_COUNTS design.information.FARTHEST "
         "arguments.LARGEST_COUNT inputs.tables.LARGEST_WHOLE likelihoods.base.LARGEST_WEIGHT "
         "likelihoods.below.LARGEST likelihoods.by_case.LARGEST_POWER likelihoods.counts._POISSON_LARGEST "
         "likelihoods.counts._LARGE likelihoods.logit.LARGEST_TRIALS "
@@ -48,12 +49,14 @@ NO_THRESHOLDS: dict[str, str] = {
         "solvers.fixed_variance._PRODUCTS_IN_A_FACTOR"
     ),
     "Fewest draws and cases by which something is said at all.": (
+        "design.experiment.FIRST "
         "diagnostics.importance.FEWEST_IN_CHAIN diagnostics.importance.MOST_VALUES diagnostics.misfit.FEWEST "
         "diagnostics.misfit.FEWEST_COVERED workflow.plan.TARGETS hyper.pareto.FEWEST_WEIGHTS workflow.calibrate.FEWEST "
         "workflow.calibrate.MANY "
         "diagnostics.sensitivity.FEWEST_DRAWS"
     ),
     "Parts of a budget of memory or time, whose sums are compared.": (
+        "design.look_ahead.AT_ONCE "
         "hyper.forecast.INDUCING inference.assembly.LARGEST matrices.memory.ROOTS streams.learning.WAITING "
         "streams.learning.PARTS streams.learning.ARRIVE"
     ),
@@ -71,6 +74,7 @@ NO_THRESHOLDS: dict[str, str] = {
         "hyper.default.MANY hyper.forecast.MOST_DENSE"
     ),
     "Formats and facts of files and data.": (
+        "design.experiment.FORMAT "
         "container.layout.FORMAT container.netcdf.TOO_LARGE streams.files.FORMAT datasets.loaders._GROUP_TRAINING_ROWS "
         "workflow.plan.FEW_VALUES"
     ),

@@ -32,6 +32,7 @@ from validation.studies import (
     planar,
     starts,
     streams,
+    thresholds,
 )
 from validation.studies.corrected import evidence as corrected_evidence
 from validation.studies.corrected import predictions as corrected_predictions
@@ -64,6 +65,7 @@ STUDIES: tuple[Study, ...] = (
     stress.STUDY,
     many_models.STUDY,
     covering.STUDY,
+    thresholds.STUDY,
 )
 """In the order of the page; a new one is added here."""
 OUTPUT = Path("reports/validation")
