@@ -166,12 +166,6 @@ def naming(argument: str) -> Iterator[None]:
         raise ValueError(str(error).replace("X_new", argument)) from error
 
 
-def plain(label: Any) -> Any:
-    """Return a label as a file can hold it: as it is, or as text."""
-    label = label.item() if isinstance(label, np.generic) else label
-    return label if isinstance(label, str | bool | int | float) else str(label)
-
-
 def as_process(idata: Container | Process) -> Process:
     """Return the posterior process of a fit, or that which is given."""
     return idata if isinstance(idata, Process) else posterior(idata)

@@ -14,7 +14,7 @@ import pandas as pd
 
 from bayesgp_mf.arguments import as_mapping, check_integers, check_one_of
 from bayesgp_mf.container import stored
-from bayesgp_mf.design.beliefs import Belief, beliefs_of, naming, plain
+from bayesgp_mf.design.beliefs import Belief, beliefs_of, naming
 from bayesgp_mf.design.information import About, Question, greedy
 from bayesgp_mf.errors import (
     ConvergenceError,
@@ -155,9 +155,8 @@ class Experiment:
         self._inputs, self.kernel = as_inputs_of(kernel, self._table)
         check_model(self.kernel, self._inputs, likelihood)
         if hyper is not None and likelihood.is_binary and priors is None and not given:
-            given = {
-                k: v for k, v in suggest(self._table, kernel, likelihood).items() if k not in as_names("fixed", fixed)
-            }
+            suggested = suggest(self._table, kernel, likelihood)
+            given = {name: prior for name, prior in suggested.items() if name not in as_names("fixed", fixed)}
         self.likelihood, self._solver = likelihood, get_method("tap", likelihood)
         self._hyper, self._priors, self._fixed = hyper, given, sorted(as_names("fixed", fixed))
         self._classes = _as_classes(classes, likelihood)
@@ -328,7 +327,7 @@ class Experiment:
             "t": t.tolist(),
             "tuned_at": self._tuned_at,
         }
-        body = json.dumps(kept, default=lambda number: number.item())
+        body = json.dumps(kept, default=lambda value: value.item() if isinstance(value, np.generic) else str(value))
         with whole(self._path) as part:
             part.write_text(f"{_checksum(body)}\n{body}", encoding="utf-8")
 
@@ -464,7 +463,7 @@ def _as_classes(classes: Any, likelihood: Likelihood) -> tuple[Any, ...] | None:
         raise ValueError(
             f"classes are names of answers, and those of {likelihood.display_name} are numbers. Leave it out."
         )
-    names = [] if isinstance(classes, str) else [plain(label) for label in classes]
+    names = [] if isinstance(classes, str) else list(classes)
     if len(names) != count or len({str(name) for name in names}) < count:
         raise ValueError(
             f"classes must be {count} different answers, the highest or positive one last, got {classes!r}."
@@ -479,7 +478,7 @@ def _described(table: pd.DataFrame) -> dict[str, Any]:
         kind: Any = getattr(column.dtype, "categories", None)
         kind = str(column.dtype) if kind is None else [kind.tolist(), bool(column.dtype.ordered)]
         columns.append([name, kind, column.tolist()])
-    return {"columns": columns, "index": [plain(label) for label in table.index.tolist()]}
+    return {"columns": columns, "index": table.index.tolist()}
 
 
 def _frame(stated: dict[str, Any] | None) -> pd.DataFrame | None:

@@ -158,8 +158,8 @@ def conclude(results: Mapping[str, Any]) -> Findings:
     rows = [[way, *(f"{value:.4f}" for value in median[way])] for way in WAYS]
     about = (
         f"{len(errors[WAYS[0]])} observers with lapses of {LAPSE:.0%}; thresholds at a probability of {LEVEL:g}, as "
-        f"parts of the range of intensities, on average over {PLACES.size} values of a second input, or at one. The "
-        f"model is {kernel(two=True)!r}, tuned as the experiment goes on; the grid knows the form of the function."
+        f"parts of the range of intensities, on average over {PLACES.size} values of a second input, or at one. "
+        f"The model is {kernel(two=True)!r}, tuned as the experiment goes on; the grid knows the form of the function."
     )
     columns = ("", *(f"{n} trials" for n in TRIALS))
     return Findings(tuple(checks), (about, Table("Median absolute error of the threshold.", columns, rows)))
