@@ -23,7 +23,6 @@ from tests.covering.options import (
     LIKELIHOODS,
     NEW,
     SEVERAL_CLASSES,
-    WITH_GROUPS,
     Data,
     column,
     draw,
@@ -65,11 +64,6 @@ OPTIONS: dict[str, tuple[str, ...]] = {
 REFUSALS = (
     Refusal(("likelihood",), lambda c: c["likelihood"] == "step", "a stream needs some noise in the likelihood"),
     Refusal(("kernel",), lambda c: c["kernel"] == "of each class", "a stream needs one kernel for all classes"),
-    Refusal(
-        ("kernel", "groups"),
-        lambda c: c["groups"] == "text" and c["kernel"] in WITH_GROUPS,
-        "text|numbers",
-    ),
     Refusal(
         ("likelihood", "classes"),
         lambda c: c["classes"] == "named" and c["likelihood"] not in BINARY | SEVERAL_CLASSES,
