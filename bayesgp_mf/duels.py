@@ -33,6 +33,8 @@ BAND = (5.0, 95.0)
 """Per cent, of utilities."""
 NOISE = 0.5
 """Noise variance of each item of a choice, so that of a duel is one."""
+ALIKE = 9
+"""Digits in which utilities are the same."""
 
 
 class Duels:
@@ -177,7 +179,7 @@ class Duels:
         >>> wines.chosen(idata, random_seed=1).round(1).to_dict()
         {'Chianti': 0.2, 'Merlot': 0.1, 'Rioja': 0.7}
         """
-        named = [list(choice) for choice in _sequences("choice", choices)]
+        named = _sequences("choice", choices)
         return cls._from_pairs([[(each[0], other) for other in each[1:]] for each in named], items, True)
 
     @classmethod
@@ -327,8 +329,9 @@ class Duels:
         ValueError
             If it is no fit with `kernel`, or columns are missing in ``common``.
         """
-        utilities = self._drawn(idata, draws, common=common, random_seed=random_seed)
-        ranks = _ranks(utilities)
+        rng = as_generator(random_seed)
+        utilities = self._drawn(idata, draws, common=common, random_seed=rng)
+        ranks = _ranks(utilities, rng)
         low, high = np.percentile(utilities, BAND, axis=0)
         columns = {
             "mean": utilities.mean(axis=0),
@@ -339,9 +342,10 @@ class Duels:
         }
         return pd.DataFrame(columns, index=self.items.index).sort_values("mean", ascending=False)
 
-    def ranks(self, idata: Container, *, draws: int = 4000, **options: Any) -> pd.DataFrame:
+    def ranks(self, idata: Container, *, draws: int = 4000, random_seed: Any = None, **options: Any) -> pd.DataFrame:
         """Return the probability of each rank for each item, 1 for the best; arguments are those of `utility`."""
-        ranks = _ranks(self._drawn(idata, draws, **options))
+        rng = as_generator(random_seed)
+        ranks = _ranks(self._drawn(idata, draws, random_seed=rng, **options), rng)
         places = np.arange(1, len(self.items) + 1)
         shares = np.array([(ranks == place).mean(axis=0) for place in places]).T
         return pd.DataFrame(shares, index=self.items.index, columns=pd.Index(places, name="rank"))
@@ -365,7 +369,7 @@ class Duels:
         ValueError
             If there are less than two items, targets are neither labels nor levels, or as `cases` and `predict` do.
         """
-        names = list(self.items.index if items is None else items)
+        names = self._asked(items)
         if len(names) < 2:
             raise ValueError(f"probabilities are those of two or more items, got {names}.")
         first, second = zip(*itertools.permutations(names, 2), strict=True)
@@ -403,7 +407,7 @@ class Duels:
         ValueError
             If these are no duels of choices, an item is unknown, or as `utility`.
         """
-        names = list(self.items.index if items is None else items)
+        names = self._asked(items)
         positions = self.items.index.get_indexer(names)
         if not self.has_choices or (positions < 0).any():
             raise ValueError(
@@ -414,6 +418,13 @@ class Duels:
         noisy = utilities + np.sqrt(NOISE) * rng.standard_normal(utilities.shape)
         shares = np.bincount(noisy.argmax(axis=1), minlength=len(names)) / draws
         return pd.Series(shares, index=pd.Index(names, name=ITEM))
+
+    def _asked(self, items: Iterable[str] | None) -> list[str]:
+        """Return the names of some items, or of all."""
+        names = list(self.items.index if items is None else items)
+        if isinstance(items, str) or not names or len(set(names)) < len(names):
+            raise ValueError(f"items must be a sequence of different names, got {items!r:.80}.")
+        return names
 
     def _side(self, names: NDArray[Any], suffix: str) -> pd.DataFrame:
         """Return the names of items on one side of duels, and their features."""
@@ -464,21 +475,27 @@ def _decoded(about: Fitted, rows: Array) -> pd.DataFrame:
     return pd.DataFrame(columns)
 
 
-def _ranks(utilities: Array) -> NDArray[np.intp]:
-    """Return the rank of each item in each draw ``(draws, items)``, 1 for the highest utility."""
-    return np.argsort(np.argsort(-utilities, axis=1), axis=1) + 1
+def _ranks(utilities: Array, rng: np.random.Generator) -> NDArray[np.intp]:
+    """Return the rank of each item in each draw ``(draws, items)``, 1 for the highest utility; equal ones draw lots."""
+    level = np.round(utilities / np.abs(utilities).max(), ALIKE)  # utilities of equal features differ by rounding
+    order = np.lexsort((rng.random(level.shape), -level), axis=1)
+    return np.argsort(order, axis=1) + 1
 
 
-def _sequences(one: str, given: Iterable[Iterable[Any]]) -> list[Iterable[Any]]:
+def _sequences(one: str, given: Iterable[Iterable[Any]]) -> list[list[Any]]:
     """Return rankings or choices, or raise a ValueError where one is a text, whose letters would be items."""
-    sequences = list(given)
-    text = next((each for each in sequences if isinstance(each, str)), None)
-    if text is not None:
-        raise ValueError(
-            f"each {one} must be a sequence of names, got the text {text!r}. Of a dict pass its values(), of a "
-            f"data frame with a row for each {one} to_numpy()."
-        )
-    return sequences
+    each: list[Any] = list(given)
+    for k, of_one in enumerate(each):
+        if isinstance(of_one, str) or not isinstance(of_one, Iterable):
+            raise ValueError(
+                f"each {one} must be a sequence of names, got {of_one!r}. Of a dict pass its values(), of a "
+                f"data frame with a row for each {one} to_numpy()."
+            )
+        each[k] = list(of_one)
+        twice = [name for name in each[k] if each[k].count(name) > 1]
+        if twice:
+            raise ValueError(f"each {one} must have an item once, and {one} {k} has {twice[0]!r} twice.")
+    return each
 
 
 def _names(name: str, given: Any) -> NDArray[Any]:

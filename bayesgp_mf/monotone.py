@@ -49,8 +49,10 @@ MOST = 100
 LOOKED_AT = 400
 """Of the data, and of places on lines through them, of each column."""
 LINES = 20
+GOLDEN = 0.6180339887
+"""Of the steps between them, by which they move from one round to the next."""
 ROUNDS = 10
-"""Of choosing hyperparameters with the places that are there."""
+"""Of choosing hyperparameters with the places that are there, and of looking at others than those before."""
 
 Data: TypeAlias = tuple[Kernel, Array, Array, Likelihood]
 """Kernel, inputs ``(n, d)``, targets and likelihood."""
@@ -73,9 +75,9 @@ def as_monotone(monotone: Any, names: Sequence[str] | None, kernel: Kernel, X: A
             Slope(kernel, column).terms(X[:1])
     except ValueError as error:
         raise ValueError(f"monotone must be of columns of numbers that the kernel reads: {error}") from error
-    for column in found:
+    for name, column in zip(given, found, strict=True):
         if np.ptp(X[:, column]) == 0:
-            raise ValueError(f"monotone is of column {column}, which has one value in all cases. Leave it out.")
+            raise ValueError(f"monotone is of column {name!r}, which has one value in all cases. Leave it out.")
     return found
 
 
@@ -86,7 +88,7 @@ def check_monotone(
     if likelihood.has_classes or likelihood.forbids:
         raise ValueError(
             "monotone is of one latent value for each case, with noise or flips, and this likelihood is "
-            f"{likelihood.display_name}. Use one of two classes, such as Probit(), of levels, counts or numbers."
+            f"{likelihood!r}. Use one of two classes, such as Probit(), of levels, counts or numbers."
         )
     for solver in solvers:
         if solver.solve(Problem(np.eye(1), np.ones(1), RISES)).evidence.kind != "ep":
@@ -149,10 +151,12 @@ def fit_monotone(
         data = alone.kernel, X, t, alone.problem.likelihood
     given = GivenSigns(solver)
     both = given, given if judge is solver else GivenSigns(judge)
-    candidates = np.vstack([_candidates(X, column, sign) for column, sign in signs.items()])
-    places = _spread(WithSlopes(data[0]), candidates)
-    for _ in range(ROUNDS):
-        found = choose(_with_places(data, places), *both)
+    places = _spread(WithSlopes(data[0]), _candidates(X, signs, 0, data[0]))
+    for number in range(ROUNDS):
+        candidates = _candidates(X, signs, number, data[0])
+        with warnings.catch_warnings(record=True) as said:
+            warnings.simplefilter("always")  # the last one is the answer
+            found = choose(_with_places(data, places), *both)
         posterior, before = found.posterior, len(places)
         best: Any = posterior.parts[int(np.argmax(posterior.weights))]
         data = best.kernel.before_slopes, X, t, best.problem.likelihood.likelihood
@@ -161,6 +165,8 @@ def fit_monotone(
             posterior = _solved(data, places, solver, control)
         if len(places) == before:
             break
+    for one in said:
+        warnings.warn_explicit(one.message, one.category, one.filename, one.lineno)
     share = float(np.mean(_wrong(found.posterior, candidates) > WRONG))
     if share > SHARE:
         warn(
@@ -188,13 +194,22 @@ def _solved(data: Data, places: Array, solver: Solver, control: Control) -> Post
     return Posterior(kernel, X, problem, solver.solve(problem, control), solver)
 
 
-def _candidates(X: Array, column: int, sign: float) -> Array:
-    """Return places at which a slope is looked at: the data, and lines through them over the range of its column."""
+def _candidates(X: Array, signs: Mapping[int, float], number: int, kernel: Kernel) -> Array:
+    """Return places at which slopes are looked at, others for each number, but none where a slope is zero for sure."""
+    found = np.vstack([_of_column(X, column, sign, number) for column, sign in signs.items()])
+    with np.errstate(divide="ignore", invalid="ignore"):  # a slope without prior variance, over its noise
+        return found[np.isfinite(WithSlopes(kernel).diag(found))]
+
+
+def _of_column(X: Array, column: int, sign: float, number: int) -> Array:
+    """Return the data, and places on lines through some of them over the range of the column."""
     some = X[_even(len(X), LOOKED_AT)]
     others = np.delete(X, column, axis=1)
     _, first = np.unique(others, axis=0, return_index=True)
     lines = X[first[_even(first.size, LINES)]]
-    levels = np.linspace(X[:, column].min(), X[:, column].max(), LOOKED_AT // len(lines))
+    count = LOOKED_AT // len(lines)
+    shares = (np.arange(count) + number * GOLDEN % 1.0) / (count - 1)  # each number has its own between those before
+    levels = X[:, column].min() + np.ptp(X[:, column]) * np.minimum(shares, 1.0)
     on_lines = np.repeat(lines, len(levels), axis=0)
     on_lines[:, column] = np.tile(levels, len(lines))
     found = np.unique(np.vstack([some, on_lines]), axis=0)

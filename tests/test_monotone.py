@@ -261,6 +261,37 @@ def test_data_that_fall_are_told_by_the_evidence_and_by_a_warning(monkeypatch):
         bgp.fit(X, y, SMOOTH, monotone={0: -1}, **PLAIN)
 
 
+def square(n=40, seed=0):
+    rng = np.random.default_rng(seed)
+    X = rng.uniform(size=(n, 2))
+    f = 2.0 * np.tanh(4.0 * (X[:, 0] - 0.5)) + np.sin(4.0 * X[:, 1])
+    return X, f + 0.7 * rng.standard_normal(n) > 0
+
+
+def test_what_breaks_it_between_the_places_looked_at_first_is_seen():
+    """With a length scale of a fiftieth of the range these are too far apart to tell of what is between them."""
+    X, y = square()
+    with pytest.warns(ConvergenceWarning, match=r"monotone: of 4\d\d places in the data's range"):
+        bgp.fit(X, y, kernels.Gaussian([0.02, 0.4], 2.0), monotone={0: +1}, **PLAIN)
+
+
+def test_where_a_slope_is_zero_for_sure_it_is_not_looked_at():
+    X, y = square()
+    X[:5, 1] = 0.0  # so that x0 x1 is zero whatever x0 is
+    product = kernels.Linear(1.0, columns=0) * kernels.Linear(1.0, columns=1)
+    idata = bgp.fit(X, y, product + kernels.Gaussian(0.5, columns=1), monotone={0: +1}, **PLAIN)
+    assert np.all(idata["fit"]["slope_input"].values[:, 1] != 0.0)
+    p = bgp.posterior(idata).predict_proba(np.column_stack([np.linspace(0.0, 1.0, 5), np.full(5, 0.5)]))
+    assert np.all(np.diff(p) > 0)
+
+
+def test_a_search_that_is_done_again_warns_once():
+    X, y = square()
+    with pytest.warns(bgp.BoundWarning) as said:
+        bgp.fit(X, y, kernels.Gaussian([0.4, 0.4], 2.0), monotone={0: +1}, hyper="evidence", **PLAIN)
+    assert len(said) == 1
+
+
 def test_a_changed_container_is_found_out(held):
     changed = held.copy()
     changed["fit"] = changed["fit"].assign(slope_shift=changed["fit"]["slope_shift"] * 1.1)
@@ -286,7 +317,7 @@ def test_a_changed_container_is_found_out(held):
         ({"hyper": "loo"}, "monotone with hyper='loo'"),
         ({"hyper": Evidence(corrected=True)}, "monotone goes by TAP's evidence as it is"),
         ({"inducing": 5}, "monotone needs the Gram matrix of all cases"),
-        ({"likelihood": bgp.Step()}, "monotone is of one latent value"),
+        ({"likelihood": bgp.Step()}, r"this likelihood is Probit\(noise_variance=0"),
         ({"likelihood": bgp.MultinomialProbit()}, "monotone is of one latent value"),
     ],
 )
@@ -298,7 +329,7 @@ def test_what_cannot_be_is_refused(given, message):
 
 def test_a_column_of_one_value_is_refused():
     X, f, _ = table()
-    with pytest.raises(ValueError, match="one value in all cases"):
+    with pytest.raises(ValueError, match="column 'dose', which has one value in all cases"):
         bgp.fit(X.assign(dose=1.0), f > 0, monotone={"dose": +1}, **PLAIN)
 
 

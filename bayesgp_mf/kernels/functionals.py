@@ -408,7 +408,10 @@ class Mean(ByName):
         if self.column in self.columns:
             raise ValueError(f"column {self.column!r} says the set of each case, and no point has a place there.")
         width = len(self.columns)
-        self._points = {name: _finite(f"points of {name!r}", each, width) for name, each in _by_name("points", points)}
+        self._points = {
+            name: _finite(f"points of {name!r}", _in_order(each, self.columns), width)
+            for name, each in _by_name("points", points)
+        }
         self.is_weighted = weights is not None
         self._weights = {name: np.full(len(each), 1.0 / len(each)) for name, each in self._points.items()}
         if weights is not None:
@@ -425,6 +428,12 @@ class Mean(ByName):
         """Return a term for the first points of all sets, one for the second, and so on."""
         column, names = self._named_in(X, list(self._points), "set")
         places = positions_among(self.columns, X.shape[1])
+        unread = set(places) - {j for how in ("numbers", "groups") for j in self.kernel.readers(how, X.shape[1])}
+        if unread:
+            raise ValueError(
+                f"points have a place in columns {sorted(unread)}, which {self.kernel!r} does not take: those of "
+                "columns= are the ones that it is of."
+            )
         sources = np.where(np.isin(np.arange(X.shape[1]), [column, *places]), -1, np.arange(X.shape[1]))
         size = np.array([len(self._points[name]) for name in names])
         found = []
@@ -635,6 +644,11 @@ def _by_name(name: str, given: Any) -> list[tuple[str | float, Any]]:
             f"{name} must be a dict of sets by name, such as {{'north': [[0.1, 2.0]]}}, got {given!r:.80}."
         )
     return [(each.item() if isinstance(each, np.generic) else each, value) for each, value in pairs]
+
+
+def _in_order(given: Any, columns: tuple[str | int, ...]) -> Any:
+    """Return the columns of a data frame that has them by name in this order, and anything else as it is."""
+    return given[list(columns)] if set(columns) <= set(getattr(given, "columns", ())) else given
 
 
 def _finite(name: str, given: Any, width: int) -> Array:

@@ -288,7 +288,7 @@ def _factor(kernel: Any, points: Array, level: float) -> float:
 
 
 def _groups(kernel: Any, points: Array) -> list[int]:
-    return sorted({column for columns in kernel.groupings(points.shape[1]) for column in columns})
+    return sorted(kernel.readers("groups", points.shape[1]))
 
 
 def _middle(points: Array) -> Array:

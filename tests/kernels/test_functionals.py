@@ -190,6 +190,34 @@ def test_names_on_both_sides_are_one_group_also_those_not_seen():
         bgp.fit(frame.assign(b=[0, 1, 0]), [0, 1, 0], kernel, bgp.Probit(), **QUIET)
 
 
+def test_points_in_a_data_frame_are_read_by_name():
+    grid = pd.DataFrame({"lat": [50.0, 51.0], "lon": [7.0, 9.0]})
+    kernel = Gaussian([1.0, 5.0], columns=["lon", "lat"])
+    named, listed = (
+        Mean(kernel, {"s": points}, columns=["lon", "lat"], column="set")
+        for points in (grid, grid[["lon", "lat"]].to_numpy())
+    )
+    assert named.to_dict() == listed.to_dict()
+
+
+def test_sets_that_are_equal_are_one_inducing_case():
+    """They are not moved apart as inputs are: between two sets there is none."""
+    points = RNG.uniform(0.0, 5.0, (5, 1))
+    f = Matern52(1.0, 2.0, columns="x")
+    kernel = Kinds(
+        f,
+        Mean(f, {"a": points, "b": points[::-1], "c": [[2.0]]}, columns="x", column="set"),
+        column="kind",
+        kinds=["point", "set"],
+    )
+    cases = pd.DataFrame(
+        {"x": [0.0, 1.0, 3.0, 0.0, 0.0, 0.0], "set": list("aaaabc"), "kind": ["point"] * 3 + ["set"] * 3}
+    )
+    some = bgp.posterior(bgp.fit(cases, [0, 1, 0, 1, 1, 0], kernel, bgp.Probit(), inducing=6, **QUIET))
+    every = bgp.posterior(bgp.fit(cases, [0, 1, 0, 1, 1, 0], kernel, bgp.Probit(), **QUIET))
+    assert some.log_evidence == pytest.approx(every.log_evidence, abs=1e-6)
+
+
 def test_duels_of_few_players_have_a_matrix_of_low_rank():
     players = RNG.integers(0, 12, (1500, 2)).astype(float)
     players = players[players[:, 0] != players[:, 1]]
@@ -221,6 +249,7 @@ def test_duels_of_few_players_have_a_matrix_of_low_rank():
         (lambda: Mean(Gaussian(), {"a": [0.0]}, columns=0, column=1, weights={"a": [1.0, 2.0]}), "weights must have"),
         (lambda: Mean(Gaussian(), {"a": [0.0]}, columns=[0, 1], column=1), "no point has a place there"),
         (lambda: Mean(Gaussian(), {7: [0.0]}, columns=0, column=1).gram(SIDES), "must say the set of each case"),
+        (lambda: Mean(Gaussian(columns=2), {7: [0.0]}, columns=0, column=1).gram(7.0 + 0.0 * SIDES), "does not take"),
         (lambda: Slope(Gaussian(), [0, 1]), "column must be one column"),
         (lambda: Slope(Gaussian(1.0, columns=1), 0).gram(SIDES), "does not take column 0 so"),
         (lambda: Slope(Categorical(columns=0) + Gaussian(1.0), 0).gram(SIDES), "does not take column 0 so"),
