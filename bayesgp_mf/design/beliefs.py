@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.special import entr
+from scipy.special import entr, xlogy
 
 from bayesgp_mf.container.groups import Container
 from bayesgp_mf.errors import UndefinedQuantityError
@@ -81,8 +81,8 @@ class Outcomes(NamedTuple):
     ----------
     t : (K, m) array
         Labels -1 and +1, levels, counts; or values of a measurement at equal steps.
-    step : (m,) array
-        The width of what each stands for: one, or that step.
+    step : (K, m) array
+        The width of what each stands for: one, or that step; zero of a count that cannot be.
     """
 
     t: Array
@@ -90,7 +90,7 @@ class Outcomes(NamedTuple):
 
     def probabilities(self, belief: Belief) -> Array:
         """Return how probable each is ``(K, m)``."""
-        mean, variance = belief.of_candidates(self.step.size)
+        mean, variance = belief.of_candidates(self.t.shape[1])
         likelihood = belief.likelihood
         if likelihood.is_binary:
             return two(likelihood.predict_proba(mean, variance))
@@ -106,23 +106,25 @@ class Outcomes(NamedTuple):
         if likelihood.n_levels is not None:
             below: Any = [likelihood.predictive_below(each, f, known) for each in (t - 1.0, t)]
             return np.asarray(below[1] - below[0])
-        return np.asarray(np.exp(likelihood.log_prob(t, f).value) * self.step)
+        return np.asarray(np.exp(likelihood.log_prob(t, f).value) * self.step[k])
 
     def entropy(self, p: Array) -> Array:
         """Return the entropy in nats of probabilities ``(K, m)``; of a density if they are those of its values."""
-        return np.asarray(entr(p).sum(axis=0) + np.log(self.step))
+        return np.asarray((entr(p) + xlogy(p, self.step)).sum(axis=0))
 
     def expected_entropy(self, belief: Belief) -> Array:
         """Return the entropy ``(m,)`` of the target once the latent value is known, on average over that."""
-        mean, variance = belief.of_candidates(self.step.size)
+        mean, variance = belief.of_candidates(self.t.shape[1])
         noise = belief.likelihood.latent_noise
         if not belief.likelihood.is_discrete and noise is not None:
             return np.asarray(np.broadcast_to(0.5 * np.log(2.0 * np.pi * np.e * noise.variance), mean.shape))
-        x = np.linspace(-REACH, REACH, NODES)
-        weight = np.exp(-0.5 * x**2)
-        f = mean + np.sqrt(variance) * x[:, None]
+        unit, sd = 1.0 if noise is None or not noise.variance else np.sqrt(noise.variance), np.sqrt(variance)
+        low, high = (np.arcsinh((mean + side * sd) / unit) for side in (-REACH, REACH))
+        u = np.linspace(low, high, NODES)  # of asinh(f): f is dense where labels are in doubt, wherever its mean is
+        f = unit * np.sinh(u)
+        weight = np.exp(-0.5 * np.divide(f - mean, sd, out=np.zeros_like(f), where=sd > 0) ** 2) * np.cosh(u)
         each = sum(entr(self.chance(k, belief.likelihood, f)) for k in range(len(self.t)))
-        return np.asarray(weight @ each / weight.sum())
+        return np.asarray(np.sum(weight * each, axis=0) / weight.sum(axis=0))
 
 
 def two(p: Array) -> Array:
@@ -134,27 +136,36 @@ def outcomes_of(beliefs: Sequence[Belief], m: int) -> Outcomes:
     """Return what the targets of m candidates may be, the same outcomes for all settings."""
     likelihood, one = beliefs[0].likelihood, np.ones(m)
     if likelihood.is_binary:
-        return Outcomes(np.outer([-1.0, 1.0], one), one)
+        return Outcomes(np.outer([-1.0, 1.0], one), np.ones((2, m)))
     if likelihood.n_levels is not None:
-        return Outcomes(np.outer(np.arange(float(likelihood.n_levels)), one), one)
+        t = np.outer(np.arange(float(likelihood.n_levels)), one)
+        return Outcomes(t, np.ones_like(t))
     latents = [Latent.gaussian(each.likelihood, *each.of_candidates(m)) for each in beliefs]
     if likelihood.is_discrete and latents[0].below(np.zeros(m)) is not None:
-        largest = max(float(each.quantiles(np.array([1.0 - BEYOND])).max()) for each in latents)
+        each_largest = np.max([each.quantiles(np.array([1.0 - BEYOND])) for each in latents], axis=0).reshape(m)
+        largest = each_largest.max()
         if largest >= MOST_COUNTS:
             raise UndefinedQuantityError(
                 f"counts of candidates may be as large as {largest:.3g}, and information is a sum over up to "
                 f"{MOST_COUNTS} counts. Leave out the candidates where they are largest, or count in larger units."
             )
-        return Outcomes(np.outer(np.arange(largest + 1.0), one), one)
+        t = np.outer(np.arange(largest + 1.0), one)
+        return Outcomes(np.minimum(t, each_largest), 1.0 * (t <= each_largest))
     if likelihood.is_discrete or likelihood.latent_noise is None:
-        raise UndefinedQuantityError(
-            f"information is known of labels, levels, counts and measurements with Gaussian noise, and the likelihood "
-            f"is {likelihood.display_name}."
-        )
+        raise unknown_outcomes(likelihood)
     moments = [known for each in latents if (known := each.target_moments()) is not None]
     low = np.min([mean - REACH * np.sqrt(variance) for mean, variance in moments], axis=0)
     high = np.max([mean + REACH * np.sqrt(variance) for mean, variance in moments], axis=0)
-    return Outcomes(np.linspace(low, high, MEASUREMENTS), np.asarray((high - low) / (MEASUREMENTS - 1)))
+    t = np.linspace(low, high, MEASUREMENTS)
+    return Outcomes(t, np.broadcast_to((high - low) / (MEASUREMENTS - 1), t.shape))
+
+
+def unknown_outcomes(likelihood: Likelihood) -> UndefinedQuantityError:
+    """Return the error to raise where information about outcomes is not known."""
+    return UndefinedQuantityError(
+        "information is known of labels, levels, counts and measurements with Gaussian noise, and the likelihood is "
+        f"{likelihood.display_name}."
+    )
 
 
 @contextmanager

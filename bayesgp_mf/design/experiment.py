@@ -7,14 +7,16 @@ import math
 from collections.abc import Collection, Mapping, Sequence
 from hashlib import blake2b
 from os import PathLike
+from pathlib import Path
 from typing import Any, overload
 
 import numpy as np
 import pandas as pd
+from pandas.api.types import is_numeric_dtype
 
 from bayesgp_mf.arguments import as_mapping, check_integers, check_one_of
 from bayesgp_mf.container import stored
-from bayesgp_mf.design.beliefs import Belief, beliefs_of, naming
+from bayesgp_mf.design.beliefs import Belief, beliefs_of, naming, unknown_outcomes
 from bayesgp_mf.design.information import About, Question, greedy
 from bayesgp_mf.errors import (
     ConvergenceError,
@@ -64,7 +66,8 @@ class Experiment:
     Parameters
     ----------
     kernel : Kernel or pymc.gp.cov.BaseCovariance, optional
-        Prior covariance. By default that of `hyper.default_model` for the candidates, whose parameters are chosen.
+        Prior covariance. Of labels by default that of `hyper.default_model` for the candidates, whose parameters are
+        chosen.
     likelihood : Likelihood
         `Probit` (default), with ``flip`` for lapses; any of one latent value a case, measurements with Gaussian noise.
     candidates : (m, d) array_like, optional
@@ -100,7 +103,7 @@ class Experiment:
     ValueError
         If an argument is malformed, or there is a file at ``path``.
     UndefinedQuantityError
-        If the likelihood has several classes, or information about its outcomes is not known.
+        If the likelihood has several classes, information about its outcomes is not known, or is about "models".
 
     Examples
     --------
@@ -145,10 +148,21 @@ class Experiment:
         self._at = None if at is None else _as_table("at", at)
         self._asked = {"about": about, "level": level, "draws": draws}
         Question.of(**self._asked, random_seed=0, likelihood=likelihood).references(self._table, self._at)
+        if about == "models":
+            raise UndefinedQuantityError(
+                "about='models' asks which of several models holds, and an experiment has one."
+            )
+        if not likelihood.is_discrete and likelihood.latent_noise is None:
+            raise unknown_outcomes(likelihood)
         if hyper is not None:
             check_one_of("hyper", hyper, *SEARCHES)
         given = dict(as_mapping("priors", priors))
         if kernel is None:
+            if not likelihood.is_binary and likelihood.n_levels is None:
+                raise ValueError(
+                    f"kernel is missing: the default for {likelihood.display_name} is made from answers, of which "
+                    "there are none yet. Give one of bgp.kernels."
+                )
             kernel, of_default = default_model(self._table, None, likelihood)
             hyper, given = hyper or "evidence", {**of_default, **given}
         kernel = as_kernel(kernel).with_column_names(list(self._table.columns))
@@ -165,7 +179,7 @@ class Experiment:
         self._solved: Part | None = None
         if hyper is not None:
             self._target(self._inputs[:1], np.ones(1))  # which raises if a name is unknown
-        self._path = None if path is None else as_path("path", path)
+        self._path, self._written = None if path is None else as_path("path", path), ""
         if self._path is not None:
             if self._path.exists():
                 raise ValueError(
@@ -225,7 +239,8 @@ class Experiment:
         Raises
         ------
         ValueError
-            If ``x`` has other columns, or ``y`` is no answer or not one for each row. Then nothing is changed.
+            If ``x`` has other columns, or ``y`` is no answer or not one for each row; or if another process has saved
+            answers of its own. Then nothing is changed.
         OSError
             If it cannot be saved; then nothing is changed either.
         """
@@ -307,7 +322,7 @@ class Experiment:
             experiment = cls(made, likelihood, **given, **saved["options"])
             if saved["t"]:
                 experiment.tell(tables["X"], experiment._answers(np.array(saved["t"])))
-            experiment._tuned_at, experiment._path = int(saved["tuned_at"]), path
+            experiment._tuned_at, experiment._path, experiment._written = int(saved["tuned_at"]), path, checksum
         return experiment
 
     def _save(self, X: pd.DataFrame, t: Array) -> None:
@@ -328,8 +343,14 @@ class Experiment:
             "tuned_at": self._tuned_at,
         }
         body = json.dumps(kept, default=lambda value: value.item() if isinstance(value, np.generic) else str(value))
+        if self._path.exists() and _first_line(self._path) != self._written:
+            raise ValueError(
+                f"{self._path} holds answers that this experiment was not told, as from another process, and they "
+                "would be lost. Go on with bgp.design.load."
+            )
         with whole(self._path) as part:
             part.write_text(f"{_checksum(body)}\n{body}", encoding="utf-8")
+        self._written = _checksum(body)
 
     def _rng(self, answers: int) -> np.random.Generator:
         """Return the source of randomness of the question after so many answers."""
@@ -400,6 +421,8 @@ class Experiment:
             raise ValueError(f"x must have the columns {columns}, got {list(table.columns)}. Correct the names.")
         rows = table[columns].infer_objects()
         self._read("x", rows)
+        text = [c for c in columns if is_numeric_dtype(self._table[c]) and not is_numeric_dtype(rows[c])]
+        rows = rows.astype(dict.fromkeys(text, np.float64))  # numbers that are given as text
         for j, known in self.kernel.levels_of_columns().items():
             if unseen := sorted(set(rows.iloc[:, j].astype(str)) - set(known)):
                 raise ValueError(
@@ -490,6 +513,11 @@ def _frame(stated: dict[str, Any] | None) -> pd.DataFrame | None:
         dtype = kind if isinstance(kind, str) else pd.CategoricalDtype(kind[0], kind[1])
         columns[name] = pd.Series(values, dtype=dtype, index=index)
     return pd.DataFrame(columns)
+
+
+def _first_line(path: Path) -> str:
+    with path.open(encoding="utf-8", errors="replace") as file:
+        return file.readline().rstrip("\n")
 
 
 def _checksum(text: str) -> str:

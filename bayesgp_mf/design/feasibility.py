@@ -6,11 +6,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
+import pandas as pd
 
 from bayesgp_mf.container.groups import Container
 from bayesgp_mf.design.beliefs import as_process, naming
 from bayesgp_mf.errors import UndefinedQuantityError
+from bayesgp_mf.inputs.frames import as_pandas
 from bayesgp_mf.processes.process import Process
 from bayesgp_mf.types import Array
 
@@ -36,22 +37,28 @@ class Feasibility:
 
     process: Process
 
-    def __call__(self, x: ArrayLike) -> Any:
+    def __call__(self, x: Any) -> Any:
         """Return the probability, a number at ``(d,)`` and ``(m,)`` at ``(m, d)``."""
-        X = np.asarray(x, dtype=np.float64)
-        p = self._at(np.atleast_2d(X))
-        return float(p[0]) if X.ndim < 2 else p
+        p = self._at(self._rows(x))
+        return float(p[0]) if np.ndim(x) < 2 else p
 
-    def jac(self, x: ArrayLike) -> Array:
+    def jac(self, x: Any) -> Array:
         """Return the gradient in the inputs, ``(d,)`` or ``(m, d)``, by differences of fourth order."""
-        X = np.asarray(x, dtype=np.float64)
-        rows = np.atleast_2d(X)
+        rows = self._rows(x)
         m, d = rows.shape
         spread = np.std(self.process.parts[0].X, axis=0)
         step = STEP * np.where(spread > 0, spread, 1.0)
         moves = STENCIL[:, None, None] * np.diag(step)
         p = self._at((rows[:, None, None, :] + moves).reshape(-1, d)).reshape(m, STENCIL.size, d)
-        return np.asarray(np.einsum("s,msd->md", FIRST, p) / step).reshape(X.shape)
+        return np.asarray(np.einsum("s,msd->md", FIRST, p) / step).reshape(np.shape(x))
+
+    def _rows(self, x: Any) -> Array:
+        """Return inputs ``(m, d)``, or raise a ValueError if a table has not the columns of the fit."""
+        table = x.to_frame().T.infer_objects() if isinstance(x, pd.Series) else as_pandas("x", x)
+        if not isinstance(table, pd.DataFrame):
+            return np.atleast_2d(np.asarray(table, dtype=np.float64))
+        with naming("x"):
+            return self.process.new_inputs(table)
 
     def _at(self, X: Array) -> Array:
         with naming("x"):

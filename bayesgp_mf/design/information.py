@@ -151,12 +151,11 @@ def information(
 
     Notes
     -----
-    Labels, levels and counts are summed over, and latent values in 256 steps over 8 standard deviations to either side:
-    under a probit the error is below 1e-9 nats where the standard deviation of the latent value is up to 15 times that
-    of the noise. Of measurements all is Gaussian. Whether f is above a level, and the label of a probit, are two
-    signs, whose probability is known (Owen, 1956); under other likelihoods it is that of the Gaussian of `look_ahead`
-    with ``answering=0``. For the maximum measurements count as Gaussian given its place, and the bias of the draws is
-    taken off to first order.
+    Labels, levels and counts are summed over, and latent values in 256 steps over 8 standard deviations to either side,
+    small where labels are in doubt: under a probit the error is below 1e-9 nats. Of measurements all is Gaussian.
+    Whether f is above a level, and the label of a probit, are two signs, whose probability is known (Owen, 1956); under
+    other likelihoods it is that of the Gaussian of `look_ahead` with ``answering=0``. For the maximum measurements
+    count as Gaussian given its place, and the bias of the draws is taken off to first order.
 
     References
     ----------
@@ -271,7 +270,7 @@ def _entropy_given_model(beliefs: Sequence[Belief], outcomes: Outcomes) -> Array
             "about='models' asks which of several models holds, and this is one. Pass "
             "bgp.combine({'one': idata, 'other': other}, weights='evidence')."
         )
-    left = np.zeros(outcomes.step.size)
+    left = np.zeros(outcomes.t.shape[1])
     for member in members:
         own = [each for each in beliefs if each.member == member]
         weight = sum(each.weight for each in own)
@@ -291,7 +290,7 @@ def _mutual(both: Array, before: Array) -> Array:
 def _with_above(belief: Belief, outcomes: Outcomes, level: float) -> Array:
     """Return how probable outcomes are ``(K, m, r)`` together with a latent value above a level at the references."""
     assert belief.covariance is not None
-    m, noise = outcomes.step.size, belief.likelihood.latent_noise
+    m, noise = outcomes.t.shape[1], belief.likelihood.latent_noise
     p = outcomes.probabilities(belief)
     if noise is None or not belief.likelihood.is_binary or belief.likelihood is not belief.likelihood.of_one_case:
         mean, variance = after(belief, outcomes)
@@ -333,9 +332,10 @@ def _about_maximum(beliefs: Sequence[Belief], outcomes: Outcomes, draws: int, rn
     """Return the information ``(m,)`` of labels about the reference input where the latent function is largest.
 
     Draws of the function say what is probable given the place. Entropies of averages over n draws are too small by
-    the sum over labels of var(p) / (2 n p), to first order (Miller, 1955), which is added.
+    the sum over labels of var(p) / (2 n p), to first order (Miller, 1955), which is added; half logarithms of variances
+    s^2 + sigma^2 are by s^4 / (2 (n - 1) (s^2 + sigma^2)^2).
     """
-    m, weights = outcomes.step.size, np.array([each.weight for each in beliefs])
+    m, weights = outcomes.t.shape[1], np.array([each.weight for each in beliefs])
     counts = rng.multinomial(draws, weights / weights.sum())
     drawn = [_drawn(each, count, rng) for each, count in zip(beliefs, counts, strict=True)]
     has_references = beliefs[0].mean.size > m
@@ -351,8 +351,11 @@ def _about_maximum(beliefs: Sequence[Belief], outcomes: Outcomes, draws: int, rn
     noise = beliefs[0].likelihood.latent_noise
     if noise is not None and not beliefs[0].likelihood.is_discrete:
         f = np.concatenate([each[:, :m] for each in drawn])
-        spread = averaged(f**2) - averaged(f) ** 2 + noise.variance
-        return np.asarray(0.5 * (np.log(f.var(axis=0) + noise.variance) - (n / draws * np.log(spread)).sum(axis=0)))
+        f, freedom, total = f - f.mean(axis=0), np.maximum(n - 1, 1), f.var(axis=0)
+        spread = np.where(n > 1, (averaged(f**2) - averaged(f) ** 2) * n / freedom, total)  # one draw has none
+        bias = np.where(n > 1, (spread / (spread + noise.variance)) ** 2 / freedom, 0.0)
+        left = (n / draws * (np.log(spread + noise.variance) + bias)).sum(axis=0)
+        return np.asarray(0.5 * (np.log(total + noise.variance) - left))
     found = np.zeros(m)
     for k in range(len(outcomes.t)):
         each = zip(beliefs, drawn, strict=True)

@@ -53,8 +53,9 @@ def look_ahead(
     r"""Return the posterior at some inputs after each label that each candidate may get, without a fit for each.
 
     Of a fit by TAP the sites of the cases that a label concerns most answer to it, until they match again
-    (`solvers.ratio`); where all do, it is what a fit with that label says. Otherwise all stay but that of the new case,
-    which matches its label (2000, eqs. 33 and 34):
+    (`solvers.ratio`); where all do, it is what a fit with that label says (a fit with inducing inputs would see the
+    candidate by those alone, and here it counts in full). Otherwise all stay but that of the new case, which matches
+    its label (2000, eqs. 33 and 34):
 
     .. math:: m' = m + \Sigma_{\cdot x}\, d_1(y), \qquad
         \Sigma' = \Sigma + \Sigma_{\cdot x}\, d_2(y)\, \Sigma_{x \cdot}
@@ -109,7 +110,8 @@ def look_ahead(
     outcomes = outcomes_of(beliefs, m)
     p = np.array([each.weight * outcomes.probabilities(each) for each in beliefs])
     total = p.sum(axis=0)
-    share = (p / total)[..., None]
+    prior = np.array([each.weight for each in beliefs])[:, None, None]  # also of outcomes whose probability underflows
+    share = np.divide(p, total, out=np.broadcast_to(prior, p.shape).copy(), where=total > 0)[..., None]
     found = [after(each, outcomes) for each in beliefs]
     for part, belief, one in zip(process.parts, beliefs, found, strict=True):
         if answering and part.solution.evidence.kind == "ep" and not nothing_to_correct(part.problem):
@@ -123,7 +125,7 @@ def look_ahead(
 def after(belief: Belief, outcomes: Outcomes) -> tuple[Array, Array]:
     """Return means and variances ``(K, m, r)`` at the reference inputs after each outcome of each candidate."""
     assert belief.covariance is not None
-    m, shape = outcomes.step.size, outcomes.t.shape
+    m, shape = outcomes.t.shape[1], outcomes.t.shape
     mean, variance = (np.broadcast_to(each, shape) for each in belief.of_candidates(m))
     _, d1, d2 = belief.likelihood.log_partition(outcomes.t, mean, variance)
     s = belief.covariance[:m, m:]
@@ -152,7 +154,7 @@ def _let_answer(
     Where the equations do not settle they stay.
     """
     assert belief.covariance is not None
-    base, m = Base(part.problem, part.solution), outcomes.step.size
+    base, m = Base(part.problem, part.solution), outcomes.t.shape[1]
     form = part.problem.in_form(part.solution.correction.form)
     features = (form.features(part.kernel, part.X, each) for each in inputs)
     cross, there = (base.covariance.with_new(each, slice(None)) for each in features)

@@ -74,10 +74,12 @@ def test_another_process_goes_on_where_it_was(tmp_path, about):
     code = "import sys, bayesgp_mf as bgp; e = bgp.design.load(sys.argv[1]); print(e.ask().name, e.y.sum(), len(e.X))"
     said = subprocess.run([sys.executable, "-c", code, str(path)], capture_output=True, text=True, check=True).stdout
     assert said.strip() == f"{experiment.ask().name} {experiment.y.sum()} 11"
-    resumed = load(path)
+    other = tmp_path / "other.json"
+    other.write_bytes(path.read_bytes())
+    resumed = load(other)
     assert resumed.X.equals(experiment.X)
     assert run(resumed, 3).ask().equals(run(experiment, 3).ask())
-    assert len(load(path).X) == 14  # each went on writing there
+    assert len(load(path).X) == len(load(other).X) == 14  # each went on writing there
     with pytest.raises(ValueError, match=r"there is a file\. Go on with bgp\.design\.load"):
         Experiment(kernel, candidates=table, path=path)
 
@@ -115,6 +117,34 @@ def test_what_is_wrong_loses_nothing(tmp_path, monkeypatch):
         experiment.tell(question, "yes")
     assert path.read_text() == before
     assert experiment.y.tolist() == ["yes", "no", "no", "yes"]
+
+
+def test_answers_of_another_process_are_not_overwritten(tmp_path):
+    path = tmp_path / "experiment.json"
+    one = run(Experiment(KERNEL, candidates=GRID, path=path, random_seed=1), 2)
+    other = load(path)
+    run(one, 1)
+    with pytest.raises(ValueError, match="holds answers that this experiment was not told"):
+        run(other, 1)
+    assert (len(load(path).y), len(other.y)) == (3, 2)
+    path.unlink()  # which is no answer lost
+    run(other, 1)
+    assert len(load(path).y) == 3
+
+
+def test_numbers_that_are_typed_are_numbers():
+    experiment = Experiment(KERNEL, candidates=GRID, random_seed=1)
+    experiment.tell({"x": "0.5", "z": 1}, True).tell({"x": 0.25, "z": "2"}, False)
+    assert experiment.X.dtypes.tolist() == [np.float64, np.float64]
+    assert experiment.X["x"].tolist() == [0.5, 0.25]
+
+
+def test_what_can_not_be_asked_is_refused_at_once():
+    for options in ({"about": "models"}, {"likelihood": bgp.StudentT(4.0, 1.0)}):
+        with pytest.raises(UndefinedQuantityError, match=r"models|StudentT"):
+            Experiment(KERNEL, candidates=GRID, **options)
+    with pytest.raises(ValueError, match=r"kernel is missing: the default for Poisson"):
+        Experiment(likelihood=bgp.Poisson(), candidates=GRID)
 
 
 def test_files_that_are_none_are_said_to_be(tmp_path):
@@ -184,4 +214,4 @@ def test_several_classes_are_refused():
     with pytest.raises(UndefinedQuantityError, match="one latent value a case"):
         Experiment(KERNEL, bgp.Softmax(classes=("a", "b", "c")), candidates=GRID)
     with pytest.raises(UndefinedQuantityError, match="StudentT"):
-        Experiment(KERNEL, bgp.StudentT(4.0, 1.0), candidates=GRID).ask()
+        Experiment(KERNEL, bgp.StudentT(4.0, 1.0), candidates=GRID)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy.optimize import NonlinearConstraint, minimize
 
@@ -42,3 +43,20 @@ def test_other_fits_are_refused_in_words():
         feasibility(bgp.fit(X, Y, bgp.kernels.Gaussian(), method="laplace", **FEW))
     with pytest.raises(ValueError, match="x has 3 columns"):
         feasibility(IDATA)([0.0, 0.0, 0.0])
+
+
+def test_tables_have_the_columns_of_the_fit():
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame(rng.uniform(-2.0, 2.0, (40, 2)), columns=["a", "b"])
+    worked = X["a"] + 0.5 * rng.standard_normal(40) > 0
+    succeeds = feasibility(bgp.fit(X, worked, bgp.kernels.Gaussian(1.0, 4.0), **FEW))
+    row = pd.Series({"a": 1.0, "b": -1.0})
+    assert succeeds(row) == succeeds(row.to_frame().T)[0] == succeeds([1.0, -1.0])
+    assert succeeds.jac(row).tolist() == succeeds.jac([1.0, -1.0]).tolist()
+    for ask in (succeeds, succeeds.jac):
+        for x in (row[["b", "a"]], X[["b", "a"]]):
+            with pytest.raises(ValueError, match=r"x has columns \['b', 'a'\], but the model was fitted to"):
+                ask(x)
+    X["b"] = np.where(rng.random(40) > 0.5, "Ann", "Bob")
+    succeeds = feasibility(bgp.fit(X, worked, **FEW))
+    assert succeeds(X) == pytest.approx(succeeds.process.predict_proba(X, corrected=True), abs=0)

@@ -13,7 +13,9 @@ from scipy.special import entr, ndtr
 from scipy.stats import multivariate_normal, norm
 
 import bayesgp_mf as bgp
-from bayesgp_mf.design import batch, information
+from bayesgp_mf.design import batch, information, look_ahead
+from bayesgp_mf.design.beliefs import Belief
+from bayesgp_mf.design.information import Question
 from bayesgp_mf.errors import UndefinedQuantityError
 
 RNG = np.random.default_rng(0)
@@ -219,3 +221,47 @@ def test_tables_are_candidates():
     assert information(idata, new) == pytest.approx(information(fitted(bgp.Probit()), NEW))
     with pytest.raises(ValueError, match="candidates has columns"):
         information(idata, new.rename(columns={"a": "A"}))
+
+
+@pytest.mark.parametrize("flip", [0.0, 0.03])
+@pytest.mark.parametrize("sd", [1e-3, 1.0, 40.0, 1000.0])
+def test_labels_tell_the_same_however_wide_the_prior_is(sd, flip):
+    likelihood, means = bgp.Probit(flip=flip), sd * np.array([0.0, 0.09375, 0.5, 2.0])  # 0.09375: once a node fell at 0
+    given = []
+    for m in means:
+        low, high = m - 9 * sd, m + 9 * sd
+        ends = np.unique(np.clip(np.r_[np.linspace(-10, 10, 21), np.linspace(low, high, 19)], low, high))
+        left = [
+            quad(lambda f, m=m: two(flip + (1 - 2 * flip) * ndtr(f)) * norm.pdf(f, m, sd), a, b, epsabs=1e-14)[0]
+            for a, b in itertools.pairwise(ends)
+        ]
+        given.append(two(flip + (1 - 2 * flip) * ndtr(m / np.sqrt(sd**2 + 1))) - sum(left))
+    belief = Belief(likelihood, means, np.full(4, sd**2))
+    assert Question.of("labels", None, 1, 0, likelihood).score([belief], 4) == pytest.approx(np.array(given), abs=1e-12)
+
+
+def test_measurements_of_the_maximum_have_no_bias_of_few_draws_and_no_origin():
+    x, likelihood = np.linspace(0.0, 1.0, 300), bgp.likelihoods.Gaussian(0.1)
+    covariance = 4.0 * np.exp(-0.5 * ((x[:, None] - x) / 0.02) ** 2)
+
+    def found(mean, draws):
+        belief = Belief(likelihood, np.full(300, mean), covariance.diagonal(), covariance)
+        return Question.of("maximum", None, draws, 1, likelihood).score([belief], 300)
+
+    few = found(0.0, 2000)  # about seven for each place
+    assert few.mean() == pytest.approx(found(0.0, 60_000).mean(), abs=0.02)
+    assert found(1e8, 2000) == pytest.approx(few, abs=1e-4)
+
+
+def test_candidates_have_trials_of_their_own():
+    likelihood = bgp.Binomial(np.full(40, 5))
+    idata = fitted(likelihood, y=np.random.default_rng(1).binomial(5, 0.5, 40))
+    several = information(idata, NEW, trials=[5, 7, 5, 1])
+    for j, trials in enumerate((5, 7, 5, 1)):
+        assert several[j] == pytest.approx(information(idata, NEW[[j]], trials=[trials])[0], abs=1e-9)
+    level = {"about": "level", "level": 0.0, "at": AT}
+    assert np.isfinite(information(idata, NEW, trials=[5, 7, 5, 1], **level)).all()
+    ahead = look_ahead(idata, NEW, AT, trials=[5, 7, 5, 1])
+    assert ahead.probability.sum(axis=0) == pytest.approx(np.ones(4))
+    assert ahead.probability[2:, 3].tolist() == [0.0] * 6
+    assert np.isfinite(ahead.mean).all()
