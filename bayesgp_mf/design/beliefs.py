@@ -157,7 +157,7 @@ def outcomes_of(beliefs: Sequence[Belief], m: int) -> Outcomes:
     low = np.min([mean - REACH * np.sqrt(variance) for mean, variance in moments], axis=0)
     high = np.max([mean + REACH * np.sqrt(variance) for mean, variance in moments], axis=0)
     t = np.linspace(low, high, MEASUREMENTS)
-    return Outcomes(t, np.broadcast_to((high - low) / (MEASUREMENTS - 1), t.shape))
+    return Outcomes(t, np.broadcast_to(np.asarray((high - low) / (MEASUREMENTS - 1), dtype=np.float64), t.shape))
 
 
 def unknown_outcomes(likelihood: Likelihood) -> UndefinedQuantityError:
