@@ -150,14 +150,14 @@ def outcomes_of(beliefs: Sequence[Belief], m: int) -> Outcomes:
                 f"{MOST_COUNTS} counts. Leave out the candidates where they are largest, or count in larger units."
             )
         t = np.outer(np.arange(largest + 1.0), one)
-        return Outcomes(np.minimum(t, each_largest), 1.0 * (t <= each_largest))
+        return Outcomes(np.minimum(t, each_largest), (t <= each_largest).astype(np.float64))
     if likelihood.is_discrete or likelihood.latent_noise is None:
         raise unknown_outcomes(likelihood)
     moments = [known for each in latents if (known := each.target_moments()) is not None]
     low = np.min([mean - REACH * np.sqrt(variance) for mean, variance in moments], axis=0)
     high = np.max([mean + REACH * np.sqrt(variance) for mean, variance in moments], axis=0)
     t = np.linspace(low, high, MEASUREMENTS)
-    return Outcomes(t, np.broadcast_to(np.asarray((high - low) / (MEASUREMENTS - 1), dtype=np.float64), t.shape))
+    return Outcomes(t, np.broadcast_to((high - low) / (MEASUREMENTS - 1), t.shape))
 
 
 def unknown_outcomes(likelihood: Likelihood) -> UndefinedQuantityError:
