@@ -369,7 +369,7 @@ class Duels:
         ValueError
             If there are less than two items, targets are neither labels nor levels, or as `cases` and `predict` do.
         """
-        names = self._asked(items)
+        names = self._names_of(items)
         if len(names) < 2:
             raise ValueError(f"probabilities are those of two or more items, got {names}.")
         first, second = zip(*itertools.permutations(names, 2), strict=True)
@@ -407,7 +407,7 @@ class Duels:
         ValueError
             If these are no duels of choices, an item is unknown, or as `utility`.
         """
-        names = self._asked(items)
+        names = self._names_of(items)
         positions = self.items.index.get_indexer(names)
         if not self.has_choices or (positions < 0).any():
             raise ValueError(
@@ -419,7 +419,7 @@ class Duels:
         shares = np.bincount(noisy.argmax(axis=1), minlength=len(names)) / draws
         return pd.Series(shares, index=pd.Index(names, name=ITEM))
 
-    def _asked(self, items: Iterable[str] | None) -> list[str]:
+    def _names_of(self, items: Iterable[str] | None) -> list[str]:
         """Return the names of some items, or of all."""
         names = list(self.items.index if items is None else items)
         if isinstance(items, str) or not names or len(set(names)) < len(names):

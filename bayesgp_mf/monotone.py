@@ -154,7 +154,7 @@ def fit_monotone(
     places = _spread(WithSlopes(data[0]), _candidates(X, signs, 0, data[0]))
     for number in range(ROUNDS):
         candidates = _candidates(X, signs, number, data[0])
-        with warnings.catch_warnings(record=True) as said:
+        with warnings.catch_warnings(record=True) as heard:
             warnings.simplefilter("always")  # the last one is the answer
             found = choose(_with_places(data, places), *both)
         posterior, before = found.posterior, len(places)
@@ -165,7 +165,7 @@ def fit_monotone(
             posterior = _solved(data, places, solver, control)
         if len(places) == before:
             break
-    for one in said:
+    for one in heard:
         warnings.warn_explicit(one.message, one.category, one.filename, one.lineno)
     share = float(np.mean(_wrong(found.posterior, candidates) > WRONG))
     if share > SHARE:

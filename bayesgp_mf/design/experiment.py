@@ -146,8 +146,8 @@ class Experiment:
         self._box = None if box is None else _as_box(box)
         self._table = _as_table("candidates", candidates) if self._box is None else _within(self._box, self._rng(0))
         self._at = None if at is None else _as_table("at", at)
-        self._asked = {"about": about, "level": level, "draws": draws}
-        Question.of(**self._asked, random_seed=0, likelihood=likelihood).references(self._table, self._at)
+        self._goal = {"about": about, "level": level, "draws": draws}
+        Question.of(**self._goal, random_seed=0, likelihood=likelihood).references(self._table, self._at)
         if about == "models":
             raise UndefinedQuantityError(
                 "about='models' asks which of several models holds, and an experiment has one."
@@ -214,7 +214,7 @@ class Experiment:
         check_integers(1, count=1 if count is None else count)
         rng = self._rng(self._t.size)
         table = self._table if self._box is None else _within(self._box, rng)
-        question = Question.of(**self._asked, random_seed=rng, likelihood=self.likelihood)
+        question = Question.of(**self._goal, random_seed=rng, likelihood=self.likelihood)
         at = question.references(table, self._at)
 
         def best(score: Array) -> int:
@@ -299,8 +299,8 @@ class Experiment:
         >>> with TemporaryDirectory() as folder:
         ...     path = Path(folder) / "experiment.json"
         ...     experiment = bgp.design.Experiment(bgp.kernels.Gaussian(), box={"x": (0, 1)}, path=path, random_seed=1)
-        ...     asked = experiment.tell(experiment.ask(), True).ask()
-        ...     bool((bgp.design.load(path).ask() == asked).all())
+        ...     question = experiment.tell(experiment.ask(), True).ask()
+        ...     bool((bgp.design.load(path).ask() == question).all())
         True
         """
         path = as_path("path", path)
@@ -335,7 +335,7 @@ class Experiment:
             "values": {name: value.tolist() for name, value in self.kernel.params.items()},
             "likelihood": stored.describe_likelihood(self.likelihood),
             "priors": {name: describe(prior) for name, prior in self._priors.items()},
-            "options": {**options, **self._asked, "fixed": self._fixed},
+            "options": {**options, **self._goal, "fixed": self._fixed},
             "candidates": None if self._box is not None else _described(self._table),
             "at": None if self._at is None else _described(self._at),
             "X": _described(X),
