@@ -277,7 +277,9 @@ class GPEstimator(BaseEstimator, abc.ABC):  # type: ignore[misc]  # scikit-learn
             stream = Stream(known.kernel, one.new_likelihood, self.budget, **options)
             t = self._labels_of(one.problem.t, likelihood)
             stream.update(self._named(one.X), t, weights=known.weights, progress=False)
-        return Streamed(stream.update(X, y, weights=weights, progress=False))
+        learned = Streamed(stream.update(X, y, weights=weights, progress=False))
+        learned.new_inputs(X)  # groups that text tells are refused: what the estimator predicts of reads numbers
+        return learned
 
     def _labels_of(self, t: Array, likelihood: Likelihood) -> NDArray[Any]:
         """Return the targets of a fit as a stream takes them: labels of several classes, True for the second of two."""
