@@ -117,7 +117,8 @@ class KernelsTable(PackageTable):
     def names(self) -> set[str]:
         """Return the names of the public kernel classes that can be made without arguments from others."""
         public = (getattr(kernels, name) for name in kernels.__all__)
-        of_others = (kernels.Power, kernels.PerClass, kernels.Warped, kernels.Difference, kernels.Slope, kernels.Kinds)
+        functionals = (kernels.Difference, kernels.Slope, kernels.Mean, kernels.Kinds)
+        of_others = (kernels.Power, kernels.PerClass, kernels.Warped, *functionals)
         abstract = (kernels.Kernel, kernels.Sum, kernels.Product, *of_others)
         return {c.__name__ for c in public if isinstance(c, type) and c not in abstract}
 
