@@ -21,6 +21,7 @@ from bayesgp_mf.inference.problem import Problem
 from bayesgp_mf.inference.solution import Control
 from bayesgp_mf.inference.solver import Solver
 from bayesgp_mf.kernels import Kernel, Slope
+from bayesgp_mf.kernels.functionals import WITH_SLOPES
 from bayesgp_mf.kernels.given_slopes import WithSlopes, as_values
 from bayesgp_mf.kernels.values import positions
 from bayesgp_mf.likelihoods import Likelihood
@@ -66,8 +67,7 @@ def as_monotone(monotone: Any, names: Sequence[str] | None, kernel: Kernel, X: A
     if not kernel.has_slopes:
         raise ValueError(
             f"monotone needs a kernel whose functions have slopes that are known here, and {kernel!r} is none. Use "
-            "Gaussian, Matern32, Matern52, RationalQuadratic, Linear, and their sums and products with each other, "
-            "Bias and Categorical; noise goes into the likelihood."
+            f"{WITH_SLOPES}; noise goes into the likelihood."
         )
     try:
         found = dict(zip(positions(tuple(given), names), map(float, given.values()), strict=True))

@@ -79,9 +79,8 @@ class Question:
         rows = np.unique(np.linspace(0, len(table) - 1, REFERENCES).astype(np.intp))
         return table.iloc[rows] if hasattr(table, "iloc") else np.asarray(table)[rows]
 
-    def score(self, beliefs: Sequence[Belief], m: int) -> Array:
-        """Return the information ``(m,)`` of a label at each of m candidates."""
-        outcomes = outcomes_of(beliefs, m)
+    def score(self, beliefs: Sequence[Belief], outcomes: Outcomes) -> Array:
+        """Return the information ``(m,)`` of a label at each of m candidates, with these outcomes."""
         before = np.sum([each.weight * outcomes.probabilities(each) for each in beliefs], axis=0)
         if self.about == "labels":
             left = np.sum([each.weight * outcomes.expected_entropy(each) for each in beliefs], axis=0)
@@ -174,7 +173,8 @@ def information(
     process = as_process(idata)
     question = Question.of(about, level, draws, random_seed, process.problem.likelihood)
     at = question.references(candidates, at)
-    return question.score(*beliefs_of(process, candidates, at, joint=question.is_joint, offset=offset, trials=trials))
+    beliefs, m = beliefs_of(process, candidates, at, joint=question.is_joint, offset=offset, trials=trials)
+    return question.score(beliefs, outcomes_of(beliefs, m))
 
 
 def batch(
@@ -225,11 +225,11 @@ def batch(
 
 def greedy(question: Question, beliefs: list[Belief], m: int, size: int, best: Any) -> NDArray[np.intp]:
     """Return the numbers of so many candidates, each the ``best`` by its score once labels of those before count."""
-    chosen = [best(question.score(beliefs, m))]
     outcomes = outcomes_of(beliefs, m)
+    chosen = [best(question.score(beliefs, outcomes))]
     while len(chosen) < size:
         beliefs = [each.after(chosen[-1], _expected_drop(each, outcomes, chosen[-1])) for each in beliefs]
-        chosen.append(best(question.score(beliefs, m)))
+        chosen.append(best(question.score(beliefs, outcomes_of(beliefs, m))))
     return np.array(chosen, dtype=np.intp)
 
 

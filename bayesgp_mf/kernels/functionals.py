@@ -20,6 +20,12 @@ from bayesgp_mf.kernels.values import Columns, Span, as_columns, positions, posi
 from bayesgp_mf.matrices.factors import blocks
 from bayesgp_mf.types import Array
 
+WITH_SLOPES = (
+    "Gaussian, Matern32, Matern52, RationalQuadratic, Linear, their sums and products with each other, Bias and "
+    "Categorical, and Warped of these"
+)
+"""Those of the package whose functions have slopes, as messages name them."""
+
 
 class Term(NamedTuple):
     """What one term of a functional is for some cases: a factor times a value, or a slope, of the function.
@@ -267,10 +273,7 @@ class Slope(Functional):
         check_of_one("Slope", kernel)
         found = _one_column(column)
         if not kernel.has_slopes:
-            raise ValueError(
-                f"no slope is known of functions with the kernel {kernel!r}. Use Gaussian, Matern32, Matern52, "
-                "RationalQuadratic, Linear, and their sums and products with each other, Bias and Categorical."
-            )
+            raise ValueError(f"no slope is known of functions with the kernel {kernel!r}. Use {WITH_SLOPES}.")
         self.kernel, self.column = kernel, found
         self.depth: int = depth_around([kernel])
 
@@ -444,10 +447,6 @@ class Mean(ByName):
             factor = np.array([self._weights[names[case]][k] for case in cases])
             found.append(Term(inputs, factor, None, sources, cases))
         return found
-
-    def spans(self, X: Array) -> dict[str, Span]:
-        """Return those of the kernel below, of some points of the sets that cases see."""
-        return self.kernel.spans(np.vstack([term.inputs for term in self.terms(X)]))
 
     def with_column_names(self, names: Sequence[str] | None) -> Self:
         """Return the kernel with the columns that it names by their positions among ``names``."""

@@ -221,11 +221,9 @@ class Posterior(Part):
             return LeftOut(self.loo.log_density, np.zeros(self.problem.n, dtype=bool), 0.0)
         if not probed.is_measured(self.problem, self.solution):
             return None
-        found, remaining = self._corrected.left_out_of_worst(self.loo.log_density), self.solution.evidence.remaining
-        if remaining is None:  # of a solution that did not go through fit
-            known = second_order(self.problem, self.solution)
-            remaining = 0.0 if known is None else known.remaining
-        return found._replace(error=found.error + remaining)
+        found = self._corrected.left_out_of_worst(self.loo.log_density)
+        known = self._stated or second_order(self.problem, self.solution)  # of one that did not go through fit
+        return found if known is None else found._replace(error=found.error + known.remaining)
 
     @property
     def probability_shift(self) -> float | None:

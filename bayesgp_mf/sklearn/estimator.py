@@ -278,7 +278,8 @@ class GPEstimator(BaseEstimator, abc.ABC):  # type: ignore[misc]  # scikit-learn
             t = self._labels_of(one.problem.t, likelihood)
             stream.update(self._named(one.X), t, weights=known.weights, progress=False)
         learned = Streamed(stream.update(X, y, weights=weights, progress=False))
-        learned.new_inputs(X)  # groups that text tells are refused: what the estimator predicts of reads numbers
+        if learned.kernel.levels_of_columns():
+            learned.new_inputs(X)  # which refuses text: what the estimator predicts of reads numbers
         return learned
 
     def _labels_of(self, t: Array, likelihood: Likelihood) -> NDArray[Any]:

@@ -14,7 +14,7 @@ from scipy.stats import multivariate_normal, norm
 
 import bayesgp_mf as bgp
 from bayesgp_mf.design import batch, information, look_ahead
-from bayesgp_mf.design.beliefs import Belief
+from bayesgp_mf.design.beliefs import Belief, outcomes_of
 from bayesgp_mf.design.information import Question
 from bayesgp_mf.errors import UndefinedQuantityError
 
@@ -237,7 +237,9 @@ def test_labels_tell_the_same_however_wide_the_prior_is(sd, flip):
         ]
         given.append(two(flip + (1 - 2 * flip) * ndtr(m / np.sqrt(sd**2 + 1))) - sum(left))
     belief = Belief(likelihood, means, np.full(4, sd**2))
-    assert Question.of("labels", None, 1, 0, likelihood).score([belief], 4) == pytest.approx(np.array(given), abs=1e-12)
+    assert Question.of("labels", None, 1, 0, likelihood).score([belief], outcomes_of([belief], 4)) == pytest.approx(
+        np.array(given), abs=1e-12
+    )
 
 
 def test_measurements_of_the_maximum_have_no_bias_of_few_draws_and_no_origin():
@@ -246,7 +248,7 @@ def test_measurements_of_the_maximum_have_no_bias_of_few_draws_and_no_origin():
 
     def found(mean, draws):
         belief = Belief(likelihood, np.full(300, mean), covariance.diagonal(), covariance)
-        return Question.of("maximum", None, draws, 1, likelihood).score([belief], 300)
+        return Question.of("maximum", None, draws, 1, likelihood).score([belief], outcomes_of([belief], 300))
 
     few = found(0.0, 2000)  # about seven for each place
     assert few.mean() == pytest.approx(found(0.0, 60_000).mean(), abs=0.02)
