@@ -18,7 +18,7 @@ from bayesgp_mf.inputs.tables import facts_of_new_cases
 from bayesgp_mf.likelihoods import Likelihood
 from bayesgp_mf.processes.process import LARGEST_JOINT, Latent, Process, with_new_cases
 from bayesgp_mf.processes.single import Posterior
-from bayesgp_mf.types import Array
+from bayesgp_mf.types import Array, Derivs
 
 REACH = 8.0
 """Standard deviations to either side of a mean over which is summed."""
@@ -91,12 +91,14 @@ class Outcomes(NamedTuple):
     def probabilities(self, belief: Belief) -> Array:
         """Return how probable each is ``(K, m)``."""
         mean, variance = belief.of_candidates(self.t.shape[1])
-        likelihood = belief.likelihood
-        if likelihood.is_binary:
-            return two(likelihood.predict_proba(mean, variance))
-        shape = self.t.shape
-        value = likelihood.log_partition(self.t, np.broadcast_to(mean, shape), np.broadcast_to(variance, shape)).value
-        return np.asarray(np.exp(value) * self.step)
+        if belief.likelihood.is_binary:
+            return two(belief.likelihood.predict_proba(mean, variance))
+        return np.asarray(np.exp(self.log_partition(belief).value) * self.step)
+
+    def log_partition(self, belief: Belief) -> Derivs:
+        """Return how probable each is ``(K, m)``, as a logarithm, and its derivatives in the mean."""
+        known = (np.broadcast_to(each, self.t.shape) for each in belief.of_candidates(self.t.shape[1]))
+        return belief.likelihood.log_partition(self.t, *known)
 
     def chance(self, k: int, likelihood: Likelihood, f: Array) -> Array:
         """Return how probable outcome k is ``(q, m)`` at latent values ``(q, m)``."""
@@ -115,9 +117,9 @@ class Outcomes(NamedTuple):
     def expected_entropy(self, belief: Belief) -> Array:
         """Return the entropy ``(m,)`` of the target once the latent value is known, on average over that."""
         mean, variance = belief.of_candidates(self.t.shape[1])
-        noise = belief.likelihood.latent_noise
-        if not belief.likelihood.is_discrete and noise is not None:
-            return np.asarray(np.broadcast_to(0.5 * np.log(2.0 * np.pi * np.e * noise.variance), mean.shape))
+        measured, noise = noise_of_measurements(belief.likelihood), belief.likelihood.latent_noise
+        if measured is not None:
+            return np.asarray(np.broadcast_to(0.5 * np.log(2.0 * np.pi * np.e * measured), mean.shape))
         unit, sd = 1.0 if noise is None or not noise.variance else np.sqrt(noise.variance), np.sqrt(variance)
         low, high = (np.arcsinh((mean + side * sd) / unit) for side in (-REACH, REACH))
         u = np.linspace(low, high, NODES)  # of asinh(f): f is dense where labels are in doubt, wherever its mean is
@@ -125,6 +127,12 @@ class Outcomes(NamedTuple):
         weight = np.exp(-0.5 * np.divide(f - mean, sd, out=np.zeros_like(f), where=sd > 0) ** 2) * np.cosh(u)
         each = sum(entr(self.chance(k, belief.likelihood, f)) for k in range(len(self.t)))
         return np.asarray(np.sum(weight * each, axis=0) / weight.sum(axis=0))
+
+
+def noise_of_measurements(likelihood: Likelihood) -> float | Array | None:
+    """Return the variance of Gaussian noise by which targets are off the latent values and offsets, if they are."""
+    noise = likelihood.of_one_case.latent_noise
+    return None if noise is None or likelihood.is_discrete else noise.variance
 
 
 def two(p: Array) -> Array:
@@ -151,7 +159,7 @@ def outcomes_of(beliefs: Sequence[Belief], m: int) -> Outcomes:
             )
         t = np.outer(np.arange(largest + 1.0), one)
         return Outcomes(np.minimum(t, each_largest), (t <= each_largest).astype(np.float64))
-    if likelihood.is_discrete or likelihood.latent_noise is None:
+    if noise_of_measurements(likelihood) is None:
         raise unknown_outcomes(likelihood)
     moments = [known for each in latents if (known := each.target_moments()) is not None]
     low = np.min([mean - REACH * np.sqrt(variance) for mean, variance in moments], axis=0)

@@ -16,7 +16,7 @@ from pandas.api.types import is_numeric_dtype
 
 from bayesgp_mf.arguments import as_mapping, check_integers, check_one_of
 from bayesgp_mf.container import stored
-from bayesgp_mf.design.beliefs import Belief, beliefs_of, naming, unknown_outcomes
+from bayesgp_mf.design.beliefs import Belief, beliefs_of, naming, noise_of_measurements, unknown_outcomes
 from bayesgp_mf.design.information import About, Question, greedy
 from bayesgp_mf.errors import (
     ConvergenceError,
@@ -152,7 +152,7 @@ class Experiment:
             raise UndefinedQuantityError(
                 "about='models' asks which of several models holds, and an experiment has one."
             )
-        if not likelihood.is_discrete and likelihood.latent_noise is None:
+        if not likelihood.is_discrete and noise_of_measurements(likelihood) is None:
             raise unknown_outcomes(likelihood)
         if hyper is not None:
             check_one_of("hyper", hyper, *SEARCHES)
@@ -265,10 +265,12 @@ class Experiment:
             raise UndefinedQuantityError("this experiment has no answer yet, and so no posterior. Tell it one.")
         if self._solved is None:
             X = self._read("X", self.X)
-            if self._is_due:
-                self._tune(X)
-            problem = assemble(self.kernel, X, self._t, self.likelihood, solver=self._solver, control=Control())
-            solution = self._solver.solve(problem, Control())
+            tuned = self._tuned(X) if self._is_due else None
+            if tuned is None:
+                problem = assemble(self.kernel, X, self._t, self.likelihood, solver=self._solver, control=Control())
+                solution = self._solver.solve(problem, Control())
+            else:
+                problem, solution = tuned.problem, tuned.solution
             names = list(self._table.columns)
             self._solved = make_process(self.kernel, X, problem, solution, self._solver, names)
         return self._solved
@@ -379,8 +381,9 @@ class Experiment:
         priors = with_own_priors(self.kernel, self._priors, self._fixed)
         return Target(X, t, self.likelihood, self.kernel, self._solver, Control(), priors, {}, self._fixed)
 
-    def _tune(self, X: Array) -> None:
+    def _tuned(self, X: Array) -> Part | None:
         """Choose hyperparameters, from where they are; where that fails they stay, with a warning."""
+        self._tuned_at = self._t.size
         strategy, rng = get_strategy(self._hyper or "evidence").with_starts(1), self._rng(self._t.size)
         how: dict[str, Any] = {"control": Control(), "draws": 1, "chains": 1, "rng": rng, "progress": False}
         try:
@@ -390,9 +393,9 @@ class Experiment:
                 f"hyperparameters stay as they are: no others were found after {len(X)} answers, {error}",
                 ConvergenceWarning,
             )
-        else:
-            self.kernel, self.likelihood = part.kernel, part.problem.likelihood
-        self._tuned_at = self._t.size
+            return None
+        self.kernel, self.likelihood = part.kernel, part.problem.likelihood
+        return part
 
     def _answers(self, t: Array) -> Any:
         """Return targets as the answers that they stand for."""

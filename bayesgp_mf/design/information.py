@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias, get_args
 
@@ -14,18 +14,20 @@ from scipy.special import entr, ndtr, owens_t
 
 from bayesgp_mf.arguments import as_generator, check_integers, check_one_of
 from bayesgp_mf.container.groups import Container
-from bayesgp_mf.design.beliefs import Belief, Outcomes, as_process, beliefs_of, outcomes_of
+from bayesgp_mf.design.beliefs import Belief, Outcomes, as_process, beliefs_of, noise_of_measurements, outcomes_of
 from bayesgp_mf.design.look_ahead import after
 from bayesgp_mf.errors import UndefinedQuantityError
 from bayesgp_mf.inputs.frames import as_pandas
 from bayesgp_mf.likelihoods import Likelihood
-from bayesgp_mf.matrices.factors import psd_root
+from bayesgp_mf.matrices.factors import blocks, psd_root
 from bayesgp_mf.processes.process import Process
 from bayesgp_mf.types import Array
 
 About: TypeAlias = Literal["labels", "maximum", "level", "models"]
 REFERENCES = 128
 """Of the candidates, those at which a level is looked at if nothing else is said, at equal steps."""
+AT_ONCE = 2**16
+"""Outcomes of candidates at references that are worked on together: arrays that a processor's cache holds."""
 FARTHEST = 1e6
 """Latent units within which a level is looked for."""
 
@@ -81,7 +83,8 @@ class Question:
 
     def score(self, beliefs: Sequence[Belief], outcomes: Outcomes) -> Array:
         """Return the information ``(m,)`` of a label at each of m candidates, with these outcomes."""
-        before = np.sum([each.weight * outcomes.probabilities(each) for each in beliefs], axis=0)
+        chances = [outcomes.probabilities(each) for each in beliefs]
+        before = np.sum([each.weight * p for each, p in zip(beliefs, chances, strict=True)], axis=0)
         if self.about == "labels":
             left = np.sum([each.weight * outcomes.expected_entropy(each) for each in beliefs], axis=0)
             return np.asarray(outcomes.entropy(before) - left)
@@ -90,8 +93,12 @@ class Question:
         if self.about == "maximum":
             return _about_maximum(beliefs, outcomes, self.draws, self.rng)
         assert self.level is not None
-        both = sum(each.weight * _with_above(each, outcomes, self.level) for each in beliefs)  # (K, m, r)
-        return _mutual(np.asarray(both), before)
+        (K, m), found = before.shape, np.empty(before.shape[1])
+        above = [_with_above(each, outcomes, p, self.level) for each, p in zip(beliefs, chances, strict=True)]
+        for rows in blocks(m, max(1, AT_ONCE // (K * (beliefs[0].mean.size - m)))):
+            both = sum(each.weight * of_rows(rows) for each, of_rows in zip(beliefs, above, strict=True))
+            found[rows] = _mutual(np.asarray(both), before[:, rows])  # (K, rows, r)
+        return found
 
 
 def information(
@@ -235,9 +242,7 @@ def greedy(question: Question, beliefs: list[Belief], m: int, size: int, best: A
 
 def _expected_drop(belief: Belief, outcomes: Outcomes, case: int) -> float:
     """Return the expected second derivative of the log partition in the mean, over the labels of a candidate."""
-    shape = outcomes.t.shape
-    mean, variance = (np.broadcast_to(each, shape) for each in belief.of_candidates(shape[1]))
-    d2 = belief.likelihood.log_partition(outcomes.t, mean, variance).d2
+    d2 = outcomes.log_partition(belief).d2
     return float(np.sum(outcomes.probabilities(belief)[:, case] * d2[:, case]))
 
 
@@ -287,23 +292,34 @@ def _mutual(both: Array, before: Array) -> Array:
     return np.asarray(np.mean(of_event + entr(before).sum(axis=0)[:, None] - left.sum(axis=0), axis=1))
 
 
-def _with_above(belief: Belief, outcomes: Outcomes, level: float) -> Array:
-    """Return how probable outcomes are ``(K, m, r)`` together with a latent value above a level at the references."""
+def _with_above(belief: Belief, outcomes: Outcomes, p: Array, level: float) -> Callable[[slice], Array]:
+    """Return what says of some candidates how probable their outcomes are together with a value above a level.
+
+    It returns ``(K, rows, r)``: the latent value is that at each of the references. ``p`` is how probable outcomes are.
+    """
     assert belief.covariance is not None
-    m, noise = outcomes.t.shape[1], belief.likelihood.latent_noise
-    p = outcomes.probabilities(belief)
+    covariance, m, noise = belief.covariance, outcomes.t.shape[1], belief.likelihood.latent_noise
     if noise is None or not belief.likelihood.is_binary or belief.likelihood is not belief.likelihood.of_one_case:
-        mean, variance = after(belief, outcomes)
-        return p[..., None] * _above(mean - level, variance)
+        response = outcomes.log_partition(belief)
+
+        def by_moments(rows: slice) -> Array:
+            mean, variance = after(belief, response, rows)
+            return np.asarray(p[:, rows, None] * _above(mean - level, variance))
+
+        return by_moments
     (mean, variance), there = belief.of_candidates(m), belief.variance[m:]
-    seen = (variance + noise.variance)[:, None]
-    above = _above(belief.mean[m:] - level, there)
-    with np.errstate(divide="ignore", invalid="ignore"):  # of values that are known
-        rho = belief.covariance[:m, m:] / np.sqrt(seen * there)
-        h, k = np.broadcast_arrays(mean[:, None] / np.sqrt(seen), (belief.mean[m:] - level) / np.sqrt(there))
-        signs = np.where(there > 0, _both_positive(h, k, rho), above * _above(mean, seen[:, 0])[:, None])
-    positive = noise.flip * above + (1.0 - 2.0 * noise.flip) * signs
-    return np.array([above - positive, positive])
+    seen, flip, above = variance + noise.variance, noise.flip, _above(belief.mean[m:] - level, there)
+    alone = _above(mean, seen)
+
+    def by_signs(rows: slice) -> Array:
+        with np.errstate(divide="ignore", invalid="ignore"):  # of values that are known
+            rho = covariance[:m][rows, m:] / np.sqrt(seen[rows, None] * there)
+            h, k = np.broadcast_arrays((mean / np.sqrt(seen))[rows, None], (belief.mean[m:] - level) / np.sqrt(there))
+            signs = np.where(there > 0, _both_positive(h, k, rho), above * alone[rows, None])
+        positive = flip * above + (1.0 - 2.0 * flip) * signs
+        return np.array([above - positive, positive])
+
+    return by_signs
 
 
 def _above(mean: Array, variance: Array) -> Array:
@@ -348,14 +364,14 @@ def _about_maximum(beliefs: Sequence[Belief], outcomes: Outcomes, draws: int, rn
         """Return averages over the draws ``(draws, m)`` with their maximum at the same place."""
         return np.asarray(np.add.reduceat(values[order], starts, axis=0) / n)
 
-    noise = beliefs[0].likelihood.latent_noise
-    if noise is not None and not beliefs[0].likelihood.is_discrete:
+    noise = noise_of_measurements(beliefs[0].likelihood)
+    if noise is not None:
         f = np.concatenate([each[:, :m] for each in drawn])
         f, freedom, total = f - f.mean(axis=0), np.maximum(n - 1, 1), f.var(axis=0)
         spread = np.where(n > 1, (averaged(f**2) - averaged(f) ** 2) * n / freedom, total)  # one draw has none
-        bias = np.where(n > 1, (spread / (spread + noise.variance)) ** 2 / freedom, 0.0)
-        left = (n / draws * (np.log(spread + noise.variance) + bias)).sum(axis=0)
-        return np.asarray(0.5 * (np.log(total + noise.variance) - left))
+        bias = np.where(n > 1, (spread / (spread + noise)) ** 2 / freedom, 0.0)
+        left = (n / draws * (np.log(spread + noise) + bias)).sum(axis=0)
+        return np.asarray(0.5 * (np.log(total + noise) - left))
     found = np.zeros(m)
     for k in range(len(outcomes.t)):
         each = zip(beliefs, drawn, strict=True)

@@ -16,7 +16,7 @@ from bayesgp_mf.processes.corrected import nothing_to_correct
 from bayesgp_mf.processes.process import Part, Process
 from bayesgp_mf.solvers.partial_response import PartialResponse, concern
 from bayesgp_mf.solvers.queries import Base, Query
-from bayesgp_mf.types import Array
+from bayesgp_mf.types import Array, Derivs
 
 AT_ONCE = 2**19
 """Entries of the covariance matrices that are worked on together."""
@@ -112,7 +112,7 @@ def look_ahead(
     total = p.sum(axis=0)
     prior = np.array([each.weight for each in beliefs])[:, None, None]  # also of outcomes whose probability underflows
     share = np.divide(p, total, out=np.broadcast_to(prior, p.shape).copy(), where=total > 0)[..., None]
-    found = [after(each, outcomes) for each in beliefs]
+    found = [after(each, outcomes.log_partition(each)) for each in beliefs]
     for part, belief, one in zip(process.parts, beliefs, found, strict=True):
         if answering and part.solution.evidence.kind == "ep" and not nothing_to_correct(part.problem):
             _let_answer(part, inputs, belief, outcomes, int(answering), one)
@@ -122,15 +122,17 @@ def look_ahead(
     return LookAhead(outcomes.t, total, mean, variance)
 
 
-def after(belief: Belief, outcomes: Outcomes) -> tuple[Array, Array]:
-    """Return means and variances ``(K, m, r)`` at the reference inputs after each outcome of each candidate."""
+def after(belief: Belief, response: Derivs, rows: slice = slice(None)) -> tuple[Array, Array]:
+    """Return means and variances ``(K, m, r)`` at the reference inputs after each outcome of each candidate.
+
+    ``response`` is the log partition of the outcomes, as `Outcomes.log_partition` has it; ``rows`` are candidates.
+    """
     assert belief.covariance is not None
-    m, shape = outcomes.t.shape[1], outcomes.t.shape
-    mean, variance = (np.broadcast_to(each, shape) for each in belief.of_candidates(m))
-    _, d1, d2 = belief.likelihood.log_partition(outcomes.t, mean, variance)
-    s = belief.covariance[:m, m:]
-    later = belief.variance[m:] + d2[..., None] * s**2
-    return belief.mean[m:] + d1[..., None] * s, np.maximum(later, 0.0)  # rounding, of a value that is known now
+    m = response.d1.shape[1]
+    s = belief.covariance[:m][rows, m:]
+    later = belief.variance[m:] + response.d2[:, rows, None] * s**2
+    mean = belief.mean[m:] + response.d1[:, rows, None] * s
+    return mean, np.maximum(later, 0.0)  # rounding, of a value that is known now
 
 
 class _Answering(PartialResponse):

@@ -59,7 +59,8 @@ NO_THRESHOLDS: dict[str, str] = {
         "diagnostics.sensitivity.FEWEST_DRAWS"
     ),
     "Parts of a budget of memory or time, whose sums are compared.": (
-        "design.look_ahead.AT_ONCE hyper.forecast.INDUCING inference.assembly.LARGEST matrices.memory.ROOTS "
+        "design.information.AT_ONCE design.look_ahead.AT_ONCE "
+        "hyper.forecast.INDUCING inference.assembly.LARGEST matrices.memory.ROOTS "
         "streams.learning.WAITING "
         "streams.learning.PARTS streams.learning.ARRIVE"
     ),

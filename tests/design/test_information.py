@@ -36,7 +36,7 @@ def targets_of(likelihood):
     rng = np.random.default_rng(1)
     if likelihood.is_binary:
         return Y
-    return rng.poisson(1.0, 40) if likelihood.whole_targets else rng.integers(0, 3, 40)
+    return rng.integers(0, 3, 40) if likelihood.n_levels else rng.poisson(1.0, 40)
 
 
 def two(p):
@@ -108,6 +108,16 @@ def test_a_level_is_told_of_as_an_integral_says(likelihood, tolerance):
             cells = [np.sum(weight * a * b) for a in (p, 1 - p) for b in (above, 1 - above)]
             expected[i] += two(np.sum(weight * p)) + two(np.sum(weight * above)) - entr(cells).sum()
     assert information(idata, NEW, "level", level=0.75, at=AT) == pytest.approx(expected / 3, abs=tolerance)
+
+
+@pytest.mark.parametrize("likelihood", [bgp.likelihoods.Gaussian(0.5), bgp.Probit(flip=0.03), bgp.Poisson()], ids=repr)
+def test_candidates_tell_of_a_level_what_each_tells_alone(likelihood):
+    y, offset = (Y, np.zeros(30)) if likelihood.is_binary else (targets_of(likelihood), np.linspace(-0.5, 0.5, 30))
+    idata = fitted(likelihood, KERNEL.replace(gaussian_variance=1.0), y, offset=np.zeros(40))
+    many, at = RNG.uniform(-2.0, 2.0, (30, 2)), RNG.uniform(-2.0, 2.0, (1200, 2))  # several blocks
+    goal = {"about": "level", "level": 0.6, "at": at}
+    alone = [information(idata, many[[k]], **goal, offset=offset[[k]]) for k in range(30)]
+    assert information(idata, many, **goal, offset=offset) == pytest.approx(np.ravel(alone), rel=1e-6, abs=1e-12)
 
 
 def test_two_signs_have_the_probability_of_a_quadrant():
