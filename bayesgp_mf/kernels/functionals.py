@@ -27,6 +27,10 @@ WITH_SLOPES = (
 """Those of the package whose functions have slopes, as messages name them."""
 
 
+AT_ONCE = 1024
+"""Points of sets whose covariances are worked on together."""
+
+
 class Term(NamedTuple):
     """What one term of a functional is for some cases: a factor times a value, or a slope, of the function.
 
@@ -40,7 +44,7 @@ class Term(NamedTuple):
     sources : (d,) array
         For each column of these inputs the column of the case that stands there; -1 where zeros do.
     cases : slice or (n,) index array
-        The cases that have this term.
+        The cases that have this term. Numbers ascend; a case may have several entries, whose sum it sees.
     """
 
     inputs: Array
@@ -63,18 +67,18 @@ class Functional(OfOne):
         terms = self.terms(X)
         for s, one in enumerate(terms):
             same = self.kernel.gram(one.inputs) if one.slope is None else self._between(one, one)
-            gram[_block(one, one.cases)] += _factors(one, one) * same
+            _add(gram, one, one, _factors(one, one) * same)
             for other in terms[:s]:
                 between = _factors(one, other) * self._between(one, other)
-                gram[_block(one, other.cases)] += between
-                gram[_block(other, one.cases)] += between.T
+                _add(gram, one, other, between)
+                _add(gram, other, one, between.T)
         return 0.5 * (gram + gram.T)  # rounding leaves the two halves unequal
 
     def cross(self, A: Array, B: Array) -> Array:
         """Return the covariances ``(a, b)``."""
         cross = np.zeros((A.shape[0], B.shape[0]))
         for one, other in self._pairs(A, B):
-            cross[_block(one, other.cases)] += _factors(one, other) * self._between(one, other)
+            _add(cross, one, other, _factors(one, other) * self._between(one, other))
         return cross
 
     def diag(self, X: Array) -> Array:
@@ -86,12 +90,12 @@ class Functional(OfOne):
         found = []
         terms = self.terms(X)
         for s, one in enumerate(terms):
-            bar = _factors(one, one) * gram_bar[_block(one, one.cases)]
+            bar = _factors(one, one) * gram_bar[_at(one.cases, one.cases)]
             found.append(
                 self.kernel.gram_vjp(one.inputs, bar) if one.slope is None else self._between_vjp(one, one, bar)
             )
             for other in terms[:s]:
-                bar = 2.0 * _factors(one, other) * gram_bar[_block(one, other.cases)]
+                bar = 2.0 * _factors(one, other) * gram_bar[_at(one.cases, other.cases)]
                 found.append(self._between_vjp(one, other, bar))
         return summed(self, found)
 
@@ -100,7 +104,7 @@ class Functional(OfOne):
         return summed(
             self,
             (
-                self._between_vjp(one, other, _factors(one, other) * cross_bar[_block(one, other.cases)])
+                self._between_vjp(one, other, _factors(one, other) * cross_bar[_at(one.cases, other.cases)])
                 for one, other in self._pairs(A, B)
             ),
         )
@@ -111,10 +115,11 @@ class Functional(OfOne):
             return super().inputs_vjp(A, B, cross_bar)
         gradient = np.zeros(B.shape)
         for one, other in self._pairs(A, B):
-            bar = _factors(one, other) * cross_bar[_block(one, other.cases)]
+            bar = _factors(one, other) * cross_bar[_at(one.cases, other.cases)]
             of_inputs = self.kernel.inputs_vjp(one.inputs, other.inputs, bar)
             there = np.flatnonzero(other.sources >= 0)
-            gradient[_block(other, other.sources[there])] += of_inputs[:, there]
+            of_case, cases = _summed(of_inputs[:, there], other.cases, 0)
+            gradient[np.ix_(np.arange(len(B))[cases], other.sources[there])] += of_case
         return gradient
 
     def spans(self, X: Array) -> dict[str, Span]:
@@ -428,7 +433,7 @@ class Mean(ByName):
         self.depth: int = depth_around([kernel])
 
     def terms(self, X: Array) -> list[Term]:
-        """Return a term for the first points of all sets, one for the second, and so on."""
+        """Return a term for the points of some sets, one for those of the next, and so on."""
         column, names = self._named_in(X, list(self._points), "set")
         places = positions_among(self.columns, X.shape[1])
         unread = set(places) - {j for how in ("numbers", "groups") for j in self.kernel.readers(how, X.shape[1])}
@@ -438,13 +443,15 @@ class Mean(ByName):
                 "columns= are the ones that it is of."
             )
         sources = np.where(np.isin(np.arange(X.shape[1]), [column, *places]), -1, np.arange(X.shape[1]))
-        size = np.array([len(self._points[name]) for name in names])
+        size = np.array([len(self._points[name]) for name in names], dtype=np.intp)
         found = []
-        for k in range(max(size, default=0)):
-            cases = np.flatnonzero(size > k)
+        for rows in np.split(np.arange(size.size), np.flatnonzero(np.diff(size.cumsum() // AT_ONCE)) + 1):
+            if not rows.size:
+                continue
+            cases = np.repeat(rows, size[rows])
             inputs = np.where(sources >= 0, X[cases], 0.0)
-            inputs[:, places] = [self._points[names[case]][k] for case in cases]
-            factor = np.array([self._weights[names[case]][k] for case in cases])
+            inputs[:, places] = np.concatenate([self._points[names[case]] for case in rows])
+            factor = np.concatenate([self._weights[names[case]] for case in rows])
             found.append(Term(inputs, factor, None, sources, cases))
         return found
 
@@ -681,8 +688,21 @@ def _factors(one: Term, other: Term) -> Array:
     return np.asarray(np.reshape(one.factor, (-1, 1)) * other.factor)
 
 
-def _block(one: Term, columns: slice | NDArray[np.intp]) -> Any:
+def _add(total: Array, one: Term, other: Term, block: Array) -> None:
+    """Add covariances of the entries of two terms to those of their cases."""
+    of_rows, rows = _summed(block, one.cases, 0)
+    of_both, columns = _summed(of_rows, other.cases, 1)
+    total[_at(rows, columns)] += of_both
+
+
+def _summed(block: Array, cases: slice | NDArray[np.intp], axis: int) -> tuple[Array, slice | NDArray[np.intp]]:
+    """Return sums over the entries of each case, which stand side by side, and the cases."""
+    if isinstance(cases, slice):
+        return block, cases
+    starts = np.flatnonzero(np.diff(cases, prepend=-1))
+    return np.add.reduceat(block, starts, axis=axis), cases[starts]
+
+
+def _at(rows: slice | NDArray[np.intp], columns: slice | NDArray[np.intp]) -> Any:
     """Return the index of what some cases have in some columns."""
-    if isinstance(one.cases, slice):
-        return one.cases, columns
-    return np.ix_(one.cases, np.asarray(columns))
+    return (rows, columns) if isinstance(rows, slice) else np.ix_(rows, np.asarray(columns))

@@ -355,6 +355,28 @@ def test_slopes_very_far_apart_are_independent(kernel):
 AREAS = {"north": [[0.0], [0.4], [1.0]], "south": [[-1.0]], "all": [[-1.0], [0.0], [1.0]]}
 
 
+def test_sets_of_many_points_are_worked_on_in_parts():
+    rng = np.random.default_rng(2)
+    sets = {name: rng.uniform(-1.0, 1.0, (size, 1)) for name, size in ((0, 1500), (1, 3), (2, 700), (3, 900))}
+    kernel = Mean(Gaussian([0.7, 1.1], 2.0, columns=[0, 1]), sets, columns=0, column=2)
+    X = np.column_stack([np.zeros(6), rng.uniform(-1.0, 1.0, 6), [3, 0, 1, 2, 3, 1]])  # two see each of two sets
+    each = [np.column_stack([sets[int(x[2])], np.full(len(sets[int(x[2])]), x[1])]) for x in X]
+    weight = np.zeros((6, sum(map(len, each))))
+    for row, start, points in zip(weight, np.cumsum([0, *map(len, each)]), each, strict=False):
+        row[start : start + len(points)] = 1.0 / len(points)
+    points, bar = np.vstack(each), rng.standard_normal((6, 6))
+    bar += bar.T
+    expected = weight @ kernel.kernel.gram(points) @ weight.T
+    for found in (kernel.gram(X), kernel.cross(X, X)):
+        np.testing.assert_allclose(found, expected, rtol=1e-12)
+    np.testing.assert_allclose(kernel.diag(X), expected.diagonal(), rtol=1e-12)
+    below = kernel.kernel.gram_vjp(points, weight.T @ bar @ weight)
+    for found in (kernel.gram_vjp(X, bar), kernel.cross_vjp(X, X, bar)):
+        assert all(found[name] == pytest.approx(below[name], rel=1e-9) for name in below)
+    of_points = kernel.kernel.inputs_vjp(points, points, weight.T @ bar @ weight)[:, 1]
+    np.testing.assert_allclose(kernel.inputs_vjp(X, X, bar)[:, 1], (weight > 0) @ of_points, rtol=1e-9)
+
+
 def test_means_are_those_of_their_points():
     k = Matern52(0.8, 2.0, columns="x") + Categorical(0.5, columns="year")
     kernel = Mean(
