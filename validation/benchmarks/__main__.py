@@ -31,6 +31,7 @@ from validation.benchmarks import (
     memory,
     pieces,
     scaling,
+    shards,
     solving,
 )
 from validation.benchmarks.goals import Goals
@@ -58,10 +59,22 @@ SECTIONS: dict[str, Section] = {
     "classes": classes.benchmarks,
     "duels": duels.benchmarks,
     "league": league.benchmarks,
+    "shards": shards.benchmarks,
     "defaults": defaults.benchmarks,
     "defaults_800": partial(defaults.benchmarks, most=800),
 }
-ON_REQUEST = ("inla", "hyperposterior", "inducing", "sklearn", "classes", "duels", "league", "defaults", "defaults_800")
+ON_REQUEST = (
+    "inla",
+    "hyperposterior",
+    "inducing",
+    "sklearn",
+    "classes",
+    "duels",
+    "league",
+    "shards",
+    "defaults",
+    "defaults_800",
+)
 """Run when they are named: models in PyMC, most of whose time is sampling and compilation; an hour of peers; many
 tables."""
 OUTPUT = Path("reports/bench.json")
