@@ -43,6 +43,7 @@ html_theme = "furo"
 html_title = f"bayesgp_mf {release}"
 html_static_path = ["_static"]
 html_css_files = ["pages.css"]
+html_extra_path = ["llms.txt"]  # for programs that read documentation
 html_copy_source = False
 html_math_renderer = "mathml"
 

@@ -21,7 +21,7 @@ SIZES = (100_000, 1_000_000, 10_000_000)
 """In this order: the largest memory of a worker is that of the size at hand."""
 ROWS, N_TEST, COLUMNS = 50_000, 20_000, 5
 """Of a file; held out; of inputs."""
-INDUCING, WORKERS = 150, 2
+INDUCING, WORKERS = 100, 2
 REMARK = (
     "Rows are drawn: {columns} inputs, standard normal, and labels of a known function through a probit, in files of "
     "{rows} rows. Matern 5/2 with a length scale for each input, tuned by the evidence of 20,000 rows, {inducing} "
