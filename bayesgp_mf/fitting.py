@@ -91,6 +91,14 @@ def fit(
 ) -> Container:
     """Fit a Gaussian process to labels, counts or measurements, and return its posterior as an ArviZ container.
 
+    The default model of a table; counts with an exposure and a tuned kernel; many cases:
+
+    .. code-block:: python
+
+        idata = bgp.fit(frame, labels)
+        idata = bgp.fit(X, y, Gaussian([1.0, 1.0]), bgp.Poisson(), offset=np.log(years), hyper="evidence")
+        idata = bgp.fit(X, y, Matern32(1.0), bgp.Probit(), inducing=500, hyper="evidence")
+
     Parameters
     ----------
     X : (n, d) array_like
