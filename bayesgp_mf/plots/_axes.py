@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import re
 import textwrap
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -13,6 +15,7 @@ from bayesgp_mf.notebook import cut
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 
 POINT = "#1f5fa8"
@@ -28,13 +31,36 @@ ROWS, ACROSS = 8, 52
 DIVERGING, SEQUENTIAL = "PuOr_r", "viridis"
 
 
+_APART = ContextVar("apart", default=False)
+
+
+@contextmanager
+def apart() -> Iterator[None]:
+    """Make figures that pyplot knows nothing about: those of a page are gone with it, and need no screen."""
+    token = _APART.set(True)
+    try:
+        yield
+    finally:
+        _APART.reset(token)
+
+
+def new_figure(width: float, height: float) -> Figure:
+    """Return a new figure, pyplot's current one from now on."""
+    if _APART.get():
+        from matplotlib.figure import Figure  # not with the package, but when something is drawn
+
+        return Figure(figsize=(width, height), layout="constrained")
+    from matplotlib import pyplot
+
+    figure: Figure = pyplot.figure(figsize=(width, height), layout="constrained")
+    return figure
+
+
 def axes_or_new(ax: Axes | None, lines: int = 0, scale: float = 1.0) -> Axes:
-    """Return ``ax``, or the axes of a new figure that pyplot knows nothing about, with room for lines of text."""
+    """Return ``ax``, or the axes of a new figure with room for lines of text."""
     if ax is not None:
         return _checked([ax], "one matplotlib.axes.Axes, such as an entry of what subplots returned")[0]
-    from matplotlib.figure import Figure  # not with the package, but when something is drawn
-
-    return Figure(figsize=(4.3 * scale, (3.9 + 0.16 * lines) * scale), layout="constrained").subplots()
+    return new_figure(4.3 * scale, (3.9 + 0.16 * lines) * scale).subplots()
 
 
 def _checked(given: Iterable[Axes], wanted: str) -> list[Axes]:
@@ -53,12 +79,10 @@ def panels(ax: Axes | Sequence[Axes] | None, number: int) -> list[Axes]:
         if given.size != number:
             raise ValueError(f"ax must hold {number} axes, one for each panel, got {given.size}.")
         return _checked(given, f"{number} matplotlib.axes.Axes, one for each panel")
-    from matplotlib.figure import Figure
-
     across = min(2, number)
     down = -(-number // across)
     size = (4.3, 3.9) if number == 1 else (2.6 * across, 2.4 * down + 0.4)
-    axes = Figure(figsize=size, layout="constrained").subplots(down, across, squeeze=False).ravel()
+    axes = new_figure(*size).subplots(down, across, squeeze=False).ravel()
     for unused in axes[number:]:
         unused.remove()
     return list(axes[:number])

@@ -65,7 +65,7 @@ def plot_loo(
     inputs : int
         How many inputs of the worst cases to state, the most relevant ones by `diagnostics.relevance`.
     ax : matplotlib.axes.Axes, optional
-        Where to draw; by default a new figure outside pyplot, ``ax.figure``.
+        Where to draw; by default a new figure, which pyplot saves and shows.
     **given
         ``kernel``, ``likelihood`` and ``method`` as for `predict`, where the container of a fit does not hold them.
 
@@ -102,11 +102,12 @@ def plot_loo(
     asks = of_fit is not None and (feature is not None or reference is None)
     fit = fitted(cast(Any, loo_i), **given) if asks else None
     is_new = ax is None
+    x = np.arange(y.size, dtype=np.float64) if reference is None else _vector("reference", reference, y.size)
+    column = None if fit is None or feature is None else fit.column(feature)
     ax = axes_or_new(ax)
     if reference is None:
-        x, name = np.arange(y.size, dtype=np.float64), "Case (number)"
-        if fit is not None and feature is not None:
-            column = fit.column(feature)
+        name = "Case (number)"
+        if fit is not None and column is not None:
             x, name = fit.X[:, column], as_drawn(fit.names[column])
             if column in fit.levels:
                 names_of_groups = [at_tick(level) for level in fit.levels[column][: np.unique(x).size]]
@@ -117,7 +118,6 @@ def plot_loo(
             ax.axhline(-np.log(chance), color=LINE, linewidth=1, linestyle="--", label=label, zorder=1)
         ax.set(xlabel=name, ylabel="Leave-one-out log predictive density (nats)")
     else:
-        x = _vector("reference", reference, y.size)
         ends = np.array([min(x.min(), y.min()), max(x.max(), y.max())])
         ax.plot(ends, ends, color=LINE, linewidth=1, label="equal", zorder=1)
         xlabel, ylabel = (f"{name}: log predictive density (nats)" for name in names)
@@ -217,7 +217,7 @@ def plot_agreement(
     difference : bool
         Draw ``values - reference`` upwards instead of ``values``.
     ax : matplotlib.axes.Axes, optional
-        Where to draw; by default a new figure outside pyplot, ``ax.figure``.
+        Where to draw; by default a new figure, which pyplot saves and shows.
 
     Returns
     -------

@@ -44,7 +44,7 @@ def plot_latent(
     idata : InferenceData or DataTree
         What `fit` returned, or the same loaded from a file.
     ax : matplotlib.axes.Axes, optional
-        Where to draw; by default a new figure outside pyplot, ``ax.figure``.
+        Where to draw; by default a new figure, which pyplot saves and shows.
     feature : str or int, optional
         The input to plot along; required if there are several. The others are at their medians, groups at the most
         frequent.
@@ -163,7 +163,7 @@ def plot_partial_dependence(
     idata : InferenceData or DataTree
         What `fit` returned, or the same loaded from a file.
     ax : sequence of matplotlib.axes.Axes, optional
-        Where to draw, one for each input; by default a new figure outside pyplot.
+        Where to draw, one for each input; by default a new figure, which pyplot saves and shows.
     features : sequence of str or int, optional
         Which inputs, in this order; by default the six most relevant by `diagnostics.relevance`.
     scale : {"target", "latent"}

@@ -32,7 +32,7 @@ def plot_utility(idata: Container, duels: Duels, *, ax: Axes | None = None, most
     duels : Duels
         The duels; of a fit that was loaded `Duels.from_fit`.
     ax : matplotlib.axes.Axes, optional
-        Where to draw; by default a new figure outside pyplot, ``ax.figure``.
+        Where to draw; by default a new figure, which pyplot saves and shows.
     most : int
         How many items to draw; of the others the number is stated.
     **options
@@ -88,7 +88,7 @@ def plot_duels(
     duels : Duels
         The duels; of a fit that was loaded `Duels.from_fit`.
     ax : matplotlib.axes.Axes, optional
-        Where to draw; by default a new figure outside pyplot, ``ax.figure``.
+        Where to draw; by default a new figure, which pyplot saves and shows.
     most : int
         How many items to draw, the best ones; of the others the number is stated.
     common, **options

@@ -40,7 +40,7 @@ def plot_confusion(
         What `fit` or `predict` returned, or the same loaded from a file; or the predictions that
         `diagnostics.predicted` made of it, for several figures of them.
     ax : matplotlib.axes.Axes, optional
-        Where to draw; by default a new figure outside pyplot, ``ax.figure``.
+        Where to draw; by default a new figure, which pyplot saves and shows.
     y_new : (m,) array_like, optional
         Labels of the cases that were predicted.
     **given
@@ -101,7 +101,7 @@ def plot_roc(
         What `fit` or `predict` returned, or the same loaded from a file; or the predictions that
         `diagnostics.predicted` made of it, for several figures of them.
     ax : matplotlib.axes.Axes, optional
-        Where to draw; by default a new figure outside pyplot, ``ax.figure``.
+        Where to draw; by default a new figure, which pyplot saves and shows.
     y_new : (m,) array_like, optional
         Labels of the cases that were predicted.
     **given
@@ -171,7 +171,7 @@ def plot_counts(
         What `fit` or `predict` returned, or the same loaded from a file; or the predictions that
         `diagnostics.predicted` made of it, for several figures of them.
     ax : matplotlib.axes.Axes, optional
-        Where to draw; by default a new figure outside pyplot, ``ax.figure``.
+        Where to draw; by default a new figure, which pyplot saves and shows.
     y_new : (m,) array_like, optional
         Counts of the cases that were predicted.
     **given
@@ -235,7 +235,7 @@ def plot_calibration(
     probabilities : (m,) array_like, optional
         Probabilities of class 1, if labels are given.
     ax : matplotlib.axes.Axes, optional
-        Where to draw; by default a new figure outside pyplot, ``ax.figure``.
+        Where to draw; by default a new figure, which pyplot saves and shows.
     y_new : (m,) array_like, optional
         Targets of the cases of `predict`; without them predictions are leave-one-out.
     bins, level
@@ -270,13 +270,13 @@ def plot_calibration(
             raise ValueError("probabilities go with labels, and a fit has its own. Leave them out, or pass labels.")
         found = predicted(cast(Any, idata), y_new, **given)
         if found.probability is None:
-            return _draw_quantiles(_axes.axes_or_new(ax), found, level)
+            return _draw_quantiles(ax, found, level)
         labels, probabilities, class_name = _of_class(found, class_name)
     elif probabilities is None:
         raise ValueError("probabilities are missing: pass them with labels, or a fit in place of both.")
     elif y_new is not None or given:
         raise ValueError("y_new, kernel, likelihood and method go with a fit. Leave them out with labels.")
-    return _draw_bins(_axes.axes_or_new(ax), labels, probabilities, bins, level, class_name or "class 1")
+    return _draw_bins(ax, labels, probabilities, bins, level, class_name or "class 1")
 
 
 def _of_class(found: Predicted, class_name: str | None) -> tuple[Any, Any, str]:
@@ -293,8 +293,11 @@ def _of_class(found: Predicted, class_name: str | None) -> tuple[Any, Any, str]:
     return found.targets == code, p / np.maximum(1.0, p), found.classes[code]  # rounding may leave it above 1
 
 
-def _draw_bins(ax: Axes, labels: Any, probabilities: Any, bins: int | ArrayLike, level: float, class_name: str) -> Axes:
+def _draw_bins(
+    ax: Axes | None, labels: Any, probabilities: Any, bins: int | ArrayLike, level: float, class_name: str
+) -> Axes:
     table = calibration_table(labels, probabilities, bins=bins, level=level)
+    ax = _axes.axes_or_new(ax)
     # rounding may leave a limit on the wrong side of 0 or 1
     sides = np.maximum([table.observed - table.interval_low, table.interval_high - table.observed], 0.0)
     _diagonal(ax, "calibrated", top=1.1)
@@ -312,11 +315,12 @@ def _draw_bins(ax: Axes, labels: Any, probabilities: Any, bins: int | ArrayLike,
     return ax
 
 
-def _draw_quantiles(ax: Axes, found: Predicted, level: float) -> Axes:
+def _draw_quantiles(ax: Axes | None, found: Predicted, level: float) -> Axes:
     """Draw how many targets were below predicted quantiles, and how many would be by chance."""
     if not 0.0 < level < 1.0:
         raise ValueError(f"level must be between 0 and 1, got {level!r}. Pass level=0.95 for 95 % bands.")
     curve = pit_curve(found, np.linspace(0.0, 1.0, 101))
+    ax = _axes.axes_or_new(ax)
     n, tail = curve.cases, 0.5 * (1.0 - level)
     share = n * curve.level
     low, high = (betaincinv(share + 0.5, n - share + 0.5, side) for side in (tail, 1.0 - tail))

@@ -44,7 +44,7 @@ def plot_hyperparameters(idata: Container, *, ax: Axes | None = None, most: int 
     idata : InferenceData or DataTree
         What `fit` returned, or the same loaded from a file.
     ax : matplotlib.axes.Axes, optional
-        Where to draw; by default a new figure outside pyplot, ``ax.figure``.
+        Where to draw; by default a new figure, which pyplot saves and shows.
     most : int
         How many to draw; of the others the number is stated.
 
@@ -136,7 +136,7 @@ def plot_models(models: Any, X_new: ArrayLike, *, ax: Axes | None = None, most: 
     X_new : (1, d) array_like
         The case.
     ax : matplotlib.axes.Axes, optional
-        Where to draw; by default a new figure outside pyplot, ``ax.figure``.
+        Where to draw; by default a new figure, which pyplot saves and shows.
     most : int
         How many to draw; of the others the number is stated.
 
@@ -224,7 +224,7 @@ def plot_relevance(idata: Container, *, ax: Axes | None = None, most: int = 20, 
     idata : InferenceData or DataTree
         What `fit` returned, or the same loaded from a file.
     ax : matplotlib.axes.Axes, optional
-        Where to draw; by default a new figure outside pyplot, ``ax.figure``.
+        Where to draw; by default a new figure, which pyplot saves and shows.
     most : int
         How many inputs to draw; of the others the number is stated.
     **given

@@ -37,7 +37,7 @@ def plot_search(idata: Container, *, ax: Axes | None = None) -> Axes:
     idata : InferenceData or DataTree
         What `fit` returned, or the same loaded from a file.
     ax : matplotlib.axes.Axes, optional
-        Where to draw; by default a new figure outside pyplot, ``ax.figure``.
+        Where to draw; by default a new figure, which pyplot saves and shows.
 
     Returns
     -------
@@ -153,7 +153,7 @@ def plot_stream(stream: Stream | Container, *, ax: Axes | None = None, window: i
     stream : Stream, InferenceData or DataTree
         A stream, or what its ``to_container`` returned, also from a file.
     ax : matplotlib.axes.Axes, optional
-        Where to draw; by default a new figure outside pyplot, ``ax.figure``.
+        Where to draw; by default a new figure, which pyplot saves and shows.
     window : int
         Batches in a moving mean, which weighs them by their cases.
 

@@ -44,7 +44,7 @@ def plot_surface(
     idata : InferenceData or DataTree
         What `fit` returned, or the same loaded from a file.
     ax : matplotlib.axes.Axes, optional
-        Where to draw; by default a new figure outside pyplot, ``ax.figure``.
+        Where to draw; by default a new figure, which pyplot saves and shows.
     features : pair of str or int, optional
         The inputs of the horizontal and the vertical axis; required if there are more than two. The others are at their
         medians, groups at the most frequent.

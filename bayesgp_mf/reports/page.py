@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 import numpy as np
 
-from bayesgp_mf.plots._axes import alt_text
+from bayesgp_mf.plots._axes import alt_text, apart
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -112,12 +112,12 @@ FONTS = ("font.family", "font.sans-serif", "font.serif", "font.monospace")
 
 @contextmanager
 def own_style() -> Iterator[None]:
-    """Draw the figures of a page alike, whatever style its user has set, and leave that as it was."""
+    """Draw the figures of a page alike, whatever style its user has set, and leave that and pyplot as they were."""
     import matplotlib as mpl  # not with the package, but when something is drawn
     from matplotlib import style
 
     fonts = {name: mpl.rcParams[name] for name in FONTS}
-    with style.context("default"):
+    with style.context("default"), apart():
         mpl.rcParams.update(fonts)
         yield
 

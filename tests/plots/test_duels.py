@@ -56,7 +56,7 @@ def test_few_items_and_many_are_readable(plot, items):
         assert box.x1 <= figure.bbox.x1 + 1, text
         assert box.y1 <= figure.bbox.y1 + 1, text
     assert dict(mpl.rcParams) == before
-    assert not plt.get_fignums()
+    assert plt.get_fignums() == [figure.number]
 
 
 @pytest.mark.parametrize("plot", FIGURES)

@@ -65,6 +65,26 @@ def test_a_figure_is_drawn_with_labels_or_refused_in_words(name, kind):
     assert not plt.get_fignums()
 
 
+REFUSED = {
+    "two fits, one array": lambda: plots.plot_agreement(made("binary"), [1.0]),
+    "another length": lambda: plots.plot_loo([-0.1, -0.2], [-0.1]),
+    "no such input": lambda: plots.plot_loo(made("binary"), feature="none"),
+    "no search": lambda: plots.plot_search(made("regression")),
+    "no classes": lambda: plots.plot_roc(made("regression")),
+    "too many inputs": lambda: plots.plot_surface(made("weighted")),
+    "a level": lambda: plots.plot_calibration(made("regression"), level=2.0),
+    "bins": lambda: plots.plot_calibration(made("binary"), bins=0),
+    "a batch": lambda: plots.plot_stream(bgp.streams.Stream(ONE, bgp.Probit())),
+}
+
+
+@pytest.mark.parametrize("draw", REFUSED.values(), ids=REFUSED)
+def test_what_is_refused_leaves_no_empty_figure(draw):
+    with pytest.raises(ValueError, match=r"[.?]$"):
+        draw()
+    assert not plt.get_fignums()
+
+
 @pytest.mark.parametrize("kind", ["groups", "draws"])
 def test_figures_of_a_loaded_file_are_those_of_the_fit(kind, tmp_path):
     made(kind).to_netcdf(str(tmp_path / "fit.nc"))

@@ -52,9 +52,17 @@ def test_draws_into_given_axes_and_returns_them(plot):
 
 def test_leaves_no_global_state(plot):
     before = dict(mpl.rcParams)
-    plot()
+    plot(ax=Figure().subplots())
     assert dict(mpl.rcParams) == before
-    assert not plt.get_fignums()  # a figure of pyplot would stay in memory until it is closed
+    assert not plt.get_fignums()  # given axes are the user's
+
+
+def test_a_new_figure_is_the_current_one_of_pyplot(plot, tmp_path):
+    ax = plot()
+    assert plt.gca() is ax
+    plt.savefig(tmp_path / "drawn.png")
+    assert np.ptp(plt.imread(tmp_path / "drawn.png")[..., :3]) > 0.5  # and not an empty page
+    assert plt.get_fignums() == [ax.figure.number]
 
 
 def test_calibration_has_a_point_for_each_bin_that_has_cases():

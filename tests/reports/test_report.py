@@ -8,6 +8,7 @@ from html import unescape
 from importlib import import_module
 
 import matplotlib as mpl
+import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 import pytest
@@ -68,6 +69,13 @@ def test_every_kind_of_fit_has_a_page(kind, plain):
     lead = unescape(re.search(r'<p class="lead">(.*?)</p>', html)[1])
     assert lead.startswith("unknown" if kind == "stream" else bgp.diagnostics.quality(idata).sentence)
     assert page.text.index(lead) < page.text.index("Table 1")
+
+
+def test_a_page_leaves_the_figure_that_its_user_draws(tmp_path):
+    figure = plt.figure()
+    page_of(made("binary"), tmp_path)
+    assert plt.get_fignums() == [figure.number]
+    assert plt.gcf() is figure
 
 
 def test_hyperparameters_of_left_out_cases_are_what_they_are(plain):

@@ -9,6 +9,7 @@ from matplotlib.figure import Figure
 from scipy.stats import gaussian_kde, norm
 
 from bayesgp_mf.plots import plot_agreement
+from bayesgp_mf.plots._axes import apart
 from bayesgp_mf.types import Array
 from validation.hyperposterior.comparison import JointComparison
 from validation.reporting.drawing import FIRST, QUIET, SECOND, THIRD
@@ -54,6 +55,7 @@ def plot_marginals(run: JointComparison) -> Axes:
     return first
 
 
+@apart()
 def plot_probabilities(run: JointComparison, method: str, *, difference: bool) -> Axes:
     """Draw the probabilities of the test cases by a method against those of the joint sample."""
     reference = run.reference.probabilities

@@ -9,6 +9,7 @@ from bayesgp_mf.container.stored import evidence_of_fit
 from bayesgp_mf.diagnostics import error_count, mean_log_score, quality
 from bayesgp_mf.diagnostics.fitted import fitted
 from bayesgp_mf.plots import plot_agreement, plot_loo
+from bayesgp_mf.plots._axes import apart
 from bayesgp_mf.reports.page import Figures, Section, Table, render
 from bayesgp_mf.reports.report import sections_of
 from validation.pima.run import Run
@@ -34,6 +35,7 @@ def lead(run: Run) -> list[str]:
     ]
 
 
+@apart()
 def pima_page(run: Run) -> str:
     """Return the report as HTML: the comparison, and all that `bayesgp_mf.report` says of the fit."""
     about, y_test = fitted(run.tap), run.dataset.y_test

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from bayesgp_mf.plots._axes import BAND, LINE, POINT, axes_or_new, legend_above
+from bayesgp_mf.plots import _axes
+from bayesgp_mf.plots._axes import BAND, LINE, POINT, apart, legend_above
 from bayesgp_mf.types import Array
 
 if TYPE_CHECKING:
@@ -16,6 +17,12 @@ THIRD = "#e8a317"
 QUIET = LINE
 
 __all__ = ["BAND", "FIRST", "QUIET", "SECOND", "THIRD", "axes_or_new", "legend_above", "plot_band"]
+
+
+def axes_or_new(ax: Axes | None) -> Axes:
+    """Return ``ax``, or the axes of a new figure of a page, which pyplot need not close."""
+    with apart():
+        return _axes.axes_or_new(ax)
 
 
 def plot_band(ax: Axes, x: Array, mean: Array, half_width: Array, color: str, label: str, line: str = "-") -> None:

@@ -24,10 +24,9 @@ from scipy.special import log_ndtr
 
 import bayesgp_mf as bgp
 from bayesgp_mf.errors import NotPositiveDefiniteError
-from bayesgp_mf.plots._axes import axes_or_new, legend_above
 from bayesgp_mf.reports.page import Block, Figures, Table
 from validation.reporting.checks import at_most
-from validation.reporting.drawing import FIRST, QUIET, SECOND, THIRD
+from validation.reporting.drawing import FIRST, QUIET, SECOND, THIRD, axes_or_new, legend_above
 from validation.studies.study import Findings, Study, Task
 
 RATIOS = (0.5, 1.0, 2.0, 3.0, 4.0, 5.0, 8.0, 10.0)

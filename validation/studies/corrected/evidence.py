@@ -16,12 +16,11 @@ import bayesgp_mf as bgp
 from bayesgp_mf.diagnostics import log_orthant_probability
 from bayesgp_mf.inference.problem import Problem
 from bayesgp_mf.likelihoods import Likelihood
-from bayesgp_mf.plots._axes import axes_or_new, legend_above
 from bayesgp_mf.reports.page import Figures, Table
 from bayesgp_mf.solvers.second_order import second_order
 from bayesgp_mf.types import Array
 from validation.reporting.checks import Check, at_least, at_most
-from validation.reporting.drawing import FIRST, QUIET, SECOND
+from validation.reporting.drawing import FIRST, QUIET, SECOND, axes_or_new, legend_above
 from validation.studies.study import Findings, Study, Task
 
 SEED = 18

@@ -14,10 +14,9 @@ import numpy as np
 
 import bayesgp_mf as bgp
 from bayesgp_mf.container.quality import FAIR_PROBABILITY
-from bayesgp_mf.plots._axes import axes_or_new, legend_above
 from bayesgp_mf.reports.page import Figures, Table
 from validation.reporting.checks import Check, at_least, at_most
-from validation.reporting.drawing import FIRST, QUIET, SECOND
+from validation.reporting.drawing import FIRST, QUIET, SECOND, axes_or_new, legend_above
 from validation.studies.corrected.small_problems import Setting, problem_of
 from validation.studies.corrected.truth import true_probabilities
 from validation.studies.study import Findings, Study, Task
