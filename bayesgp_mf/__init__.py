@@ -15,19 +15,17 @@ __version__ = "0.2.0"
 _STUB = (pkgutil.get_data(__name__, "__init__.pyi") or b"").decode()
 _HOME_OF = {line.split()[-1]: line.split()[1] for line in _STUB.splitlines() if line.startswith("from ")}
 __all__ = sorted(_HOME_OF)
-_FORMER = dict.fromkeys(
-    ("OneVsRest", "classifier"),
-    "one class against the rest is sklearn.multiclass.OneVsRestClassifier(bgp.sklearn.GPClassifier(...)); one model of "
-    "several classes is likelihood=bgp.MultinomialProbit()",
-)
-"""Names that there were before, and what has taken their place."""
+_ROOMS = ("kernels", "likelihoods", "hyper")
+"""Where a name may be that is asked for here."""
 
 
 def __getattr__(name: str) -> Any:
     home = _HOME_OF.get(name)
     if home is None:
-        instead = _FORMER.get(name, f"it has {', '.join(__all__)}")
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}; {instead}.")
+        rooms = _ROOMS if name[:1].isupper() else ()
+        within = [f"{room}.{each}" for room in rooms for each in importlib.import_module(f"{__name__}.{room}").__all__]
+        absent = importlib.import_module(f"{__name__}.names").absent
+        raise absent(__name__, name, [each for each in within if each.endswith(f".{name}")] or __all__)
     if home == __name__:
         return importlib.import_module(f"{home}.{name}")
     value = globals()[name] = getattr(importlib.import_module(home), name)

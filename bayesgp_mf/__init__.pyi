@@ -47,6 +47,9 @@ from bayesgp_mf.methods import solve as solve
 from bayesgp_mf.processes.single import Posterior as Posterior
 from bayesgp_mf.pymc.validate import validate as validate
 from bayesgp_mf.reports.report import report as report
+from bayesgp_mf.sklearn import GPClassifier as GPClassifier
+from bayesgp_mf.sklearn import GPRegressor as GPRegressor
+from bayesgp_mf.streams import Stream as Stream
 from bayesgp_mf.workflow.calibrate import calibrate as calibrate
 from bayesgp_mf.workflow.combine import combine as combine
 from bayesgp_mf.workflow.explore import explore as explore

@@ -33,15 +33,7 @@ from bayesgp_mf.inputs.frames import as_pandas, kind_of, row_labels
 from bayesgp_mf.inputs.groups import as_inputs_of
 from bayesgp_mf.inputs.inducing import as_inducing, warn_of_groups
 from bayesgp_mf.inputs.labels import encode_targets
-from bayesgp_mf.inputs.options import (
-    FORMER,
-    as_kernel,
-    as_likelihood,
-    as_names,
-    as_probabilities,
-    check_model,
-    naming_absent,
-)
+from bayesgp_mf.inputs.options import as_kernel, as_likelihood, as_names, as_probabilities, check_model
 from bayesgp_mf.inputs.scales import warn_of_offset, warn_of_scale
 from bayesgp_mf.kernels import Kernel
 from bayesgp_mf.likelihoods import Likelihood, Probit
@@ -50,6 +42,7 @@ from bayesgp_mf.matrices.blas import one_thread_if_small
 from bayesgp_mf.matrices.memory import check_draws
 from bayesgp_mf.methods import MethodName, check_marginals, get_method
 from bayesgp_mf.monotone import MONOTONE, as_monotone, check_monotone, describe_monotone, fit_monotone
+from bayesgp_mf.names import naming_absent
 from bayesgp_mf.processes.process import Marginals, Part, Process, Tuned, with_new_cases
 from bayesgp_mf.processes.several_classes import make_process
 from bayesgp_mf.tuning import tune
@@ -65,12 +58,12 @@ SAME_EVIDENCE = 1e-3
 Seed = int | np.random.Generator | None
 
 
-@naming_absent(FORMER)
+@naming_absent()
 def fit(
     X: Any,
     y: Any,
     kernel: Any = None,
-    likelihood: Likelihood = Probit(),
+    likelihood: str | Likelihood = Probit(),
     *,
     positive: Any = None,
     method: MethodName | Solver = "tap",
@@ -117,8 +110,9 @@ def fit(
         parameters of a kernel. The parameters of a PyMC covariance function are its random variables, and their
         distributions are the priors. A container cannot hold such a function, nor your own class, so `predict` needs it
         again; the same is true of ``likelihood`` and ``method``.
-    likelihood : Likelihood
-        `Probit` (default, noise variance 1), `Logit`, `Step`; `MultinomialProbit` (by "tap") or `Softmax` (by "tap" or
+    likelihood : Likelihood or str
+        A word such as "poisson", for one that needs no argument; or one of them: `Probit` (default, noise variance 1),
+        `Logit`, `Step`; `MultinomialProbit` (by "tap") or `Softmax` (by "tap" or
         "laplace") for more than two classes; ``likelihoods.Gaussian`` for real targets; or your own.
     positive : label, optional
         The label that is class 1, whatever the order.

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import functools
 import importlib
-import inspect
 import sys
-from collections.abc import Callable, Iterable, Mapping
-from typing import Any, ParamSpec, TypeVar, cast
+from collections.abc import Iterable, Mapping
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -15,44 +13,8 @@ from numpy.typing import ArrayLike
 from bayesgp_mf.errors import UndefinedQuantityError
 from bayesgp_mf.inference.problem import check_likelihood
 from bayesgp_mf.kernels import Kernel
-from bayesgp_mf.likelihoods import Likelihood
+from bayesgp_mf.likelihoods import Likelihood, by_word
 from bayesgp_mf.types import Array
-
-FORMER = {
-    "starts": "It is an option of a strategy: hyper=hyper.Evidence(starts=...)",
-    "evidence_of": "It is an option of a strategy: hyper=hyper.Evidence(method=...)",
-    "multi_class": "Several classes are one model, likelihood=MultinomialProbit() or Softmax(); one class against the "
-    "rest is sklearn.multiclass.OneVsRestClassifier(GPClassifier())",
-    **dict.fromkeys(("client", "processes", "refine"), "It goes with a table in parts: sharded.fit(X, y, kernel, ...)"),
-    "trials": "Trials are of the likelihood: likelihoods.Binomial(trials)",
-    "sample_weight": "Weights of cases are weights=...",
-    "seed": "It is random_seed=...",
-    "random_state": "It is random_seed=...",
-    "exposure": "An exposure is given by its logarithm: offset=np.log(exposure)",
-}
-"""Arguments that there were before, or are elsewhere, and what is in their place."""
-
-P = ParamSpec("P")
-T = TypeVar("T")
-
-
-def naming_absent(advice: Mapping[str, str]) -> Callable[[Callable[P, T]], Callable[P, T]]:
-    """Return a decorator: for an argument that a function does not have the TypeError says what to do, if known."""
-
-    def decorated(function: Callable[P, T]) -> Callable[P, T]:
-        known = inspect.signature(function).parameters
-
-        @functools.wraps(function)
-        def call(*args: P.args, **options: P.kwargs) -> T:
-            if unknown := [name for name in options if name not in known]:
-                made = type(args[0]).__name__ if function.__name__ == "__init__" else function.__qualname__
-                what_to_do = f" {advice[unknown[0]]}." if unknown[0] in advice else ""
-                raise TypeError(f"{made}() has no argument {unknown[0]!r}.{what_to_do}")
-            return function(*args, **options)
-
-        return call
-
-    return decorated
 
 
 def as_kernel(kernel: Any, values: Mapping[str, ArrayLike] | None = None, *, tuned: bool = False) -> Kernel:
@@ -89,9 +51,10 @@ def as_kernel(kernel: Any, values: Mapping[str, ArrayLike] | None = None, *, tun
 
 
 def as_likelihood(likelihood: object) -> Likelihood:
-    """Return the likelihood of one model, or raise a ValueError that says why it is none."""
-    check_likelihood(likelihood)
-    return cast("Likelihood", likelihood)
+    """Return the likelihood of one model, which a word may name, or raise a ValueError that says why it is none."""
+    found = by_word(likelihood) if isinstance(likelihood, str) else likelihood
+    check_likelihood(found)
+    return cast("Likelihood", found)
 
 
 def check_model(kernel: Kernel, X: Array, likelihood: Likelihood) -> None:

@@ -6,7 +6,7 @@ All above may look inside; `base` and `stationary` are for kernels of your own.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from bayesgp_mf.kernels.base import Kernel
 from bayesgp_mf.kernels.categorical import Categorical
@@ -18,8 +18,10 @@ from bayesgp_mf.kernels.periodic import Periodic
 from bayesgp_mf.kernels.stationary import Gaussian, Matern12, Matern32, Matern52, RationalQuadratic
 from bayesgp_mf.kernels.values import log_gradient, log_vector, log_vector_names, with_log_vector
 from bayesgp_mf.kernels.warped import Warped
+from bayesgp_mf.names import absent
 
 __all__ = [
+    "RBF",
     "Bias",
     "Categorical",
     "Difference",
@@ -48,6 +50,15 @@ __all__ = [
     "log_vector_names",
     "with_log_vector",
 ]
+
+RBF = Gaussian
+"""The name by which most packages have it; `Gaussian` is also that of a likelihood."""
+
+if not TYPE_CHECKING:  # which would believe that every name is there
+
+    def __getattr__(name: str) -> Any:
+        raise absent(__name__, name, __all__)
+
 
 _STATIONARY = (Gaussian, Matern12, Matern32, Matern52, RationalQuadratic)
 _OTHERS = (Bias, Categorical, Linear, NeuralNetwork, Periodic, Polynomial, White)

@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from bayesgp_mf import kernels  # whose sums, products and powers are kernels: looked up when they are made
 from bayesgp_mf.kernels.values import Span, as_columns, check_entries, positions, positive
 from bayesgp_mf.matrices.factors import blocks
+from bayesgp_mf.names import NamingAbsent
 from bayesgp_mf.notebook import as_html, in_words
 from bayesgp_mf.types import Array
 
@@ -44,7 +45,7 @@ def is_outdated(derived: type, name: str, sources: tuple[str, ...]) -> bool:
     return any(age(name) > age(source) for source in sources)
 
 
-class Kernel(abc.ABC):
+class Kernel(NamingAbsent, abc.ABC):
     """A covariance function k(x, x') with named positive parameters. Kernels are immutable.
 
     A concrete kernel has a constructor that takes its parameters by name, and the abstract methods below.

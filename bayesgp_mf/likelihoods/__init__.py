@@ -5,8 +5,9 @@ All above may look inside; `base` is for likelihoods of your own.
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from bayesgp_mf.likelihoods.base import Likelihood
 from bayesgp_mf.likelihoods.counts import NegativeBinomial, Poisson
@@ -18,6 +19,7 @@ from bayesgp_mf.likelihoods.probit import Probit, Step
 from bayesgp_mf.likelihoods.quadrature import Quadrature
 from bayesgp_mf.likelihoods.softmax import Softmax
 from bayesgp_mf.likelihoods.student_t import StudentT
+from bayesgp_mf.names import ELSEWHERE, absent
 
 __all__ = [
     "Binomial",
@@ -36,6 +38,12 @@ __all__ = [
     "from_dict",
 ]
 
+if not TYPE_CHECKING:  # which would believe that every name is there
+
+    def __getattr__(name: str) -> Any:
+        raise absent(__name__, name, __all__)
+
+
 _BY_NAME: dict[str, Callable[..., Likelihood]] = {
     name: globals()[name] for name in __all__ if name not in ("Likelihood", "Quadrature", "from_dict")
 }
@@ -45,6 +53,23 @@ _BY_NAME: dict[str, Callable[..., Likelihood]] = {
 def is_built_in(likelihood: Likelihood) -> bool:
     """Tell whether a likelihood is one of this package's own that `from_dict` makes again from its ``to_dict``."""
     return type(likelihood) in _BY_NAME.values()
+
+
+def by_word(word: str) -> Likelihood:
+    """Return the likelihood that a word such as "poisson" names, or raise a ValueError if it needs more than that."""
+
+    def lower(name: str) -> str:
+        return "".join(filter(str.isalnum, name)).lower()
+
+    found = {lower(name): name for name in _BY_NAME}.get(lower(word))
+    if found is None:
+        words = f"one of {sorted(map(str.lower, _BY_NAME))}, or an object such as Probit()"
+        instead = {lower(name): advice for name, advice in ELSEWHERE.items()}.get(lower(word), words)
+        raise ValueError(f"likelihood must be {instead}; got {word!r}.")
+    parameters = inspect.signature(_BY_NAME[found]).parameters.values()
+    if needed := [each.name for each in parameters if each.default is each.empty]:
+        raise ValueError(f"likelihood={word!r} needs {', '.join(needed)}: write likelihoods.{found}({needed[0]}=...).")
+    return _BY_NAME[found]()
 
 
 def from_dict(description: dict[str, Any]) -> Likelihood:

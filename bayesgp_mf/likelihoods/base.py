@@ -19,6 +19,7 @@ from numpy.typing import ArrayLike, NDArray
 from bayesgp_mf.errors import UndefinedQuantityError
 from bayesgp_mf.likelihoods.class_names import checked_classes
 from bayesgp_mf.likelihoods.star import MatrixSites, StarSites
+from bayesgp_mf.names import NamingAbsent
 from bayesgp_mf.notebook import as_html, in_words
 from bayesgp_mf.types import Array, Derivs
 
@@ -89,7 +90,7 @@ class Powers(NamedTuple):
     slopes: Callable[..., Derivs] | None = None
 
 
-class Likelihood(ABC):
+class Likelihood(NamingAbsent, ABC):
     """A likelihood p(t | f) of one target given one latent value: what yours derives from.
 
     `targets`, `forbids`, `log_concave` (class variables will do) and three methods are required. The rest has defaults,
@@ -168,7 +169,7 @@ class Likelihood(ABC):
 
     # Targets
 
-    def check_targets(self, name: str, t: Array) -> None:  # noqa: B027  # all finite numbers are targets
+    def check_targets(self, name: str, t: Array) -> None:  # all finite numbers are targets
         """Raise a ValueError if real targets are none of this likelihood, as -1 is no count.
 
         ``name`` is that of the argument. By default all finite numbers are targets.

@@ -28,16 +28,17 @@ from bayesgp_mf.hyper import SearchName, Strategy
 from bayesgp_mf.hyper.optimise import uphill
 from bayesgp_mf.inference.assembly import assemble_inducing, check_inducing, inducing_error
 from bayesgp_mf.inference.inducing import Inducing
-from bayesgp_mf.inference.problem import check_likelihood, status_in_words
+from bayesgp_mf.inference.problem import status_in_words
 from bayesgp_mf.inference.solution import Control, Evidence, Info, check_control
 from bayesgp_mf.inputs.inducing import as_inducing, warn_of_groups
 from bayesgp_mf.inputs.labels import encode_targets
-from bayesgp_mf.inputs.options import FORMER, as_kernel, naming_absent
+from bayesgp_mf.inputs.options import as_kernel, as_likelihood
 from bayesgp_mf.inputs.scales import warn_of_scale
 from bayesgp_mf.kernels import Kernel, log_gradient, log_vector, with_log_vector
 from bayesgp_mf.likelihoods import Likelihood, Probit
 from bayesgp_mf.matrices.factors import cholesky
 from bayesgp_mf.matrices.inducing_points import inducing_points
+from bayesgp_mf.names import ARGUMENTS, naming_absent
 from bayesgp_mf.parallel import Backend
 from bayesgp_mf.parallel import backend as place
 from bayesgp_mf.progress import progress_bar
@@ -113,7 +114,7 @@ class ShardedFit:
 
 HERE = "A part of the table that is here has it, bgp.fit(X, y, ...)"
 ABSENT = {
-    **FORMER,
+    **ARGUMENTS,
     "method": "A table in parts is fitted by TAP",
     "marginals": "A table in parts has no draws at its cases",
     **dict.fromkeys(("priors", "bounds", "fixed"), f"{HERE}, to choose hyperparameters beforehand"),
@@ -183,7 +184,7 @@ def fit(
     X: Any,
     y: Any,
     kernel: Any,
-    likelihood: Likelihood = Probit(),
+    likelihood: str | Likelihood = Probit(),
     *,
     positive: Any = None,
     hyper: SearchName | Strategy | None = None,
@@ -271,7 +272,7 @@ def fit(
     >>> idata["predictions"]["p"].values.round(2)
     array([0.96, 0.05])
     """
-    check_likelihood(likelihood)
+    likelihood = as_likelihood(likelihood)
     describe_likelihood(likelihood)  # which raises if a container can say nothing of it
     check_parameter_names(as_kernel(kernel, tuned=hyper is not None).params)
     check_integers(1, draws=draws, chains=chains)
@@ -289,7 +290,7 @@ def fit_stream(
     X: Any,
     y: Any,
     kernel: Any,
-    likelihood: Likelihood = Probit(),
+    likelihood: Any = Probit(),
     *,
     positive: Any = None,
     hyper: SearchName | Strategy | None = None,
@@ -334,7 +335,7 @@ def fit_stream(
     array([0.96, 0.05])
     """
     table = _table(X, y)
-    check_likelihood(likelihood)
+    likelihood = as_likelihood(likelihood)
     if likelihood.has_classes:
         raise ValueError(
             f"a table in parts has two classes or real targets, and {type(likelihood).__name__} several classes. Use "

@@ -28,7 +28,7 @@ class GPClassifier(ClassifierMixin, GPEstimator):  # type: ignore[misc]  # sciki
     kernel : Kernel or pymc.gp.cov.BaseCovariance, optional
         Prior covariance. By default that of `hyper.default_model`, with its priors: inputs need no scaling, and columns
         of text are groups.
-    likelihood : Likelihood, optional
+    likelihood : Likelihood or str, optional
         By default `Probit` for two classes, and `MultinomialProbit` for more. `Softmax`, a joint model too, is the
         default for more than two where they have weights, or ``method`` is "laplace".
     method : str or Solver, optional
@@ -95,7 +95,8 @@ class GPClassifier(ClassifierMixin, GPEstimator):  # type: ignore[misc]  # sciki
         """
         X, y, weights = self._cases(X, y, sample_weight)
         check_classification_targets(y)
-        self.classes_ = _all_classes(y, None if self.likelihood is None else self.likelihood.classes)
+        given = self._given_likelihood
+        self.classes_ = _all_classes(y, None if given is None else given.classes)
         if self.classes_.size < 2:
             raise ValueError(
                 f"y must hold two or more classes, got one class, {self.classes_.tolist()}, among the cases whose "
@@ -161,7 +162,7 @@ class GPClassifier(ClassifierMixin, GPEstimator):  # type: ignore[misc]  # sciki
 
     def _likelihood(self, *, weighted: bool = False) -> Any:
         """Return the likelihood, of several classes with their names in order."""
-        likelihood: Any = self._default_likelihood(weighted) if self.likelihood is None else self.likelihood
+        likelihood: Any = self._given_likelihood or self._default_likelihood(weighted)
         if likelihood.is_real:
             raise ValueError(
                 f"GPClassifier is for labels, and {likelihood!r} has counts, levels or measurements. Use GPRegressor."

@@ -22,16 +22,16 @@ from bayesgp_mf.container.stored import not_stored
 from bayesgp_mf.fitting import fit, posterior
 from bayesgp_mf.hyper import SEARCHES, HyperName, Prior, Strategy, default_model, get_strategy
 from bayesgp_mf.inference.inducing import Inducing
-from bayesgp_mf.inference.problem import check_likelihood
 from bayesgp_mf.inference.solution import Control
 from bayesgp_mf.inference.solver import Solver
 from bayesgp_mf.inputs.frames import as_pandas
 from bayesgp_mf.inputs.groups import as_inputs_of, holds_more_than_numbers
-from bayesgp_mf.inputs.options import FORMER, as_kernel, naming_absent
+from bayesgp_mf.inputs.options import as_kernel, as_likelihood
 from bayesgp_mf.inputs.tables import as_inputs, as_weights, check_all_same_cases, feature_names
 from bayesgp_mf.kernels import Kernel
 from bayesgp_mf.likelihoods import Likelihood
 from bayesgp_mf.methods import MethodName, get_method
+from bayesgp_mf.names import naming_absent
 from bayesgp_mf.sklearn.fitted import CHAINS, Known, Learned, Streamed, Whole
 from bayesgp_mf.streams import Stream
 from bayesgp_mf.types import Array
@@ -48,7 +48,7 @@ class GPEstimator(BaseEstimator, abc.ABC):  # type: ignore[misc]  # scikit-learn
     """A Gaussian process with scikit-learn's face; `GPClassifier` and `GPRegressor` are the two there are."""
 
     kernel: Any = None
-    likelihood: Likelihood | None = None
+    likelihood: str | Likelihood | None = None
     _: KW_ONLY
     method: MethodName | Solver | None = None
     hyper: HyperName | Strategy | None = "evidence"
@@ -144,6 +144,10 @@ class GPEstimator(BaseEstimator, abc.ABC):  # type: ignore[misc]  # scikit-learn
         scikit-learn compares and converts some of them before it looks, and says what Python says of that.
         """
 
+    @property
+    def _given_likelihood(self) -> Likelihood | None:
+        return None if self.likelihood is None else as_likelihood(self.likelihood)
+
     def _learned(self, name: str) -> Known:
         if "_fitted" not in vars(self):
             raise NotFittedError(f"This {type(self).__name__} instance is not fitted yet: call fit before {name}.")
@@ -168,8 +172,7 @@ class GPEstimator(BaseEstimator, abc.ABC):  # type: ignore[misc]  # scikit-learn
         self, X: Any, y: Any, sample_weight: Any, *, reset: bool = True, **options: Any
     ) -> tuple[Any, Any, Array | None]:
         """Return inputs, targets and weights of the cases that count at all; as weights None if all are 1."""
-        if self.likelihood is not None:
-            check_likelihood(self.likelihood)
+        _ = self._given_likelihood  # which raises if it is none
         X, y = self._checked(X, y, sample_weight, reset=reset, **options)
         self._seed = _seed(self.random_state)
         if sample_weight is None:
@@ -294,7 +297,7 @@ class GPEstimator(BaseEstimator, abc.ABC):  # type: ignore[misc]  # scikit-learn
         return X if names is None else pd.DataFrame(X, index, names)
 
 
-GPEstimator.__init__ = naming_absent(FORMER)(GPEstimator.__init__)  # type: ignore[method-assign]
+GPEstimator.__init__ = naming_absent()(GPEstimator.__init__)  # type: ignore[method-assign]
 
 
 def is_streamed(model: GPEstimator) -> bool:

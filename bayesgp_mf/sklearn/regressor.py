@@ -12,8 +12,8 @@ from sklearn.base import RegressorMixin
 from bayesgp_mf.errors import UndefinedQuantityError
 from bayesgp_mf.inference.problem import check_scale
 from bayesgp_mf.inputs.labels import as_real_targets
-from bayesgp_mf.inputs.options import FORMER, naming_absent
 from bayesgp_mf.likelihoods import Gaussian
+from bayesgp_mf.names import naming_absent
 from bayesgp_mf.sklearn.estimator import NOISE, GPEstimator, where_streamed
 
 LARGEST_TARGET = 1e150
@@ -31,7 +31,7 @@ class GPRegressor(RegressorMixin, GPEstimator):  # type: ignore[misc]  # scikit-
     kernel : Kernel or pymc.gp.cov.BaseCovariance, optional
         Prior covariance. By default that of `hyper.default_model`, with its priors: inputs need no scaling, and columns
         of text are groups.
-    likelihood : Likelihood, optional
+    likelihood : Likelihood or str, optional
         ``likelihoods.Gaussian`` by default, whose noise is tuned; or `StudentT`, `Poisson`, `NegativeBinomial`.
     normalize_y : bool
         Subtract the mean of the targets and divide by their standard deviation. Predictions are in the units of the
@@ -185,13 +185,13 @@ class GPRegressor(RegressorMixin, GPEstimator):  # type: ignore[misc]  # scikit-
             as_real_targets(y)
 
     def _likelihood(self) -> Any:
-        likelihood: Any = Gaussian(NOISE) if self.likelihood is None else self.likelihood
+        likelihood: Any = self._given_likelihood or Gaussian(NOISE)
         if not likelihood.is_real:
             raise ValueError(f"GPRegressor is for real targets, and {likelihood!r} has classes. Use GPClassifier.")
         return likelihood
 
 
-GPRegressor.__init__ = naming_absent(FORMER)(GPRegressor.__init__)  # type: ignore[method-assign]
+GPRegressor.__init__ = naming_absent()(GPRegressor.__init__)  # type: ignore[method-assign]
 
 
 def _defined(what: str, values: Any) -> Any:

@@ -22,16 +22,16 @@ from bayesgp_mf.container.layout import SAMPLE_DIMS, common_attrs
 from bayesgp_mf.errors import DamagedFileError, NotPositiveDefiniteError, UndefinedQuantityError
 from bayesgp_mf.files import as_path
 from bayesgp_mf.hyper import SEARCHES, SearchName, Strategy, default_model
-from bayesgp_mf.inference.problem import check_likelihood
 from bayesgp_mf.inference.solution import Control, check_control
 from bayesgp_mf.inputs.groups import as_inputs_of, as_new_inputs
-from bayesgp_mf.inputs.options import FORMER, as_kernel, naming_absent
+from bayesgp_mf.inputs.options import as_kernel, as_likelihood
 from bayesgp_mf.inputs.scales import warn_of_offset, warn_of_scale
 from bayesgp_mf.inputs.tables import as_offset, as_weights, check_all_same_cases, feature_names
 from bayesgp_mf.kernels import Gaussian, Kernel
 from bayesgp_mf.likelihoods import Likelihood, Probit
 from bayesgp_mf.matrices.blas import one_thread_if_small
 from bayesgp_mf.matrices.factors import blocks
+from bayesgp_mf.names import naming_absent
 from bayesgp_mf.notebook import as_html
 from bayesgp_mf.progress import progress_bar
 from bayesgp_mf.streams import arguments
@@ -152,7 +152,7 @@ class Stream:
     def __init__(
         self,
         kernel: Any = None,
-        likelihood: Likelihood = Probit(),
+        likelihood: str | Likelihood = Probit(),
         budget: int | None = 200,
         *,
         classes: Sequence[Any] | None = None,
@@ -164,7 +164,7 @@ class Stream:
         control: Control = Control(),
         random_seed: Any = None,
     ) -> None:
-        check_likelihood(likelihood)
+        likelihood = as_likelihood(likelihood)
         by_default = kernel is None
         start = Gaussian() if by_default else as_kernel(kernel)  # of the default the columns say more
         hyper = "evidence" if by_default and hyper is None else hyper
@@ -464,7 +464,7 @@ class Stream:
         return given
 
     @_alone
-    @naming_absent(FORMER)
+    @naming_absent()
     def retune(
         self,
         hyper: SearchName | Strategy = "evidence",

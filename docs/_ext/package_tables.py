@@ -30,6 +30,7 @@ from bayesgp_mf import (
 )
 from bayesgp_mf.hyper import strategy_names
 from bayesgp_mf.methods import METHODS, Solver
+from bayesgp_mf.names import ARGUMENTS, ELSEWHERE
 
 _MADE = [
     bgp.Probit(),
@@ -159,6 +160,18 @@ class StatusTable(PackageTable):
         return [f"`{name}`", Status[name].value, *words]
 
 
+class NamesTable(SphinxDirective):
+    """The names and arguments of other packages, and what to write for each."""
+
+    def run(self) -> list[nodes.Node]:
+        """Return the table, a row for each advice."""
+        rows: dict[str, list[str]] = {}
+        for name, advice in {**ELSEWHERE, **{f"{name}=": advice for name, advice in ARGUMENTS.items()}}.items():
+            rows.setdefault(advice.replace("*", r"\*"), []).append(f"`{name}`")
+        cells = [[", ".join(names), advice] for advice, names in rows.items()]
+        return self.parse_text_to_nodes(markdown_table(("Elsewhere", "Here"), cells))
+
+
 def _solve(solver: Solver, likelihood: likelihoods.Likelihood):
     counted = likelihood.whole_targets or likelihood.n_levels is not None
     return solver.solve(Problem(GRAM, np.array([1.0, 0.0 if counted else -1.0]), likelihood), Control())
@@ -172,9 +185,12 @@ def check_reference(app: Sphinx, docname: str, source: list[str]) -> None:
     listed = {line.strip() for line in (source[0] + developers).splitlines()}
     subpackages = {name: module for name in bgp.__all__ if isinstance(module := getattr(bgp, name), ModuleType)}
     subpackages["hyper"] = hyper
-    missing = [name for name in bgp.__all__ if name not in listed and name not in subpackages]
-    for prefix, module in subpackages.items():
-        missing += [f"{prefix}.{name}" for name in module.__all__ if not listed & {name, f"{prefix}.{name}"}]
+    at_home = {
+        f"{prefix}.{name}": getattr(module, name) for prefix, module in subpackages.items() for name in module.__all__
+    }
+    known = [value for name, value in at_home.items() if listed & {name, name.rpartition(".")[2]}]
+    missing = [name for name in bgp.__all__ if name not in listed | {*subpackages} and getattr(bgp, name) not in known]
+    missing += [name for name, value in at_home.items() if value not in known]
     if missing:
         raise ExtensionError(f"api.md or api_developers.md must list every public name, but they leave out {missing}")
 
@@ -184,6 +200,7 @@ def setup(app: Sphinx) -> dict[str, bool]:
     app.add_directive("methods-table", MethodsTable)
     app.add_directive("kernels-table", KernelsTable)
     app.add_directive("strategies-table", StrategiesTable)
+    app.add_directive("names-table", NamesTable)
     app.add_directive("status-table", StatusTable)
     app.connect("source-read", check_reference)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -65,7 +65,7 @@ def test_a_likelihood_of_two_classes_is_refused_of_three_with_the_ways_there_are
             learn(X, Y)
     with pytest.raises(TypeError, match=r"GPClassifier\(\) has no argument 'multi_class'.*OneVsRestClassifier\(GP"):
         GPClassifier(multi_class="one_vs_rest")
-    with pytest.raises(TypeError, match=r"GPClassifier\(\) has no argument 'likelyhood'\.$"):
+    with pytest.raises(TypeError, match=r"GPClassifier\(\) has no argument 'likelyhood'\. Is it likelihood\?$"):
         GPClassifier(likelyhood=bgp.Probit())
     alone = [GPClassifier(KERNEL, bgp.Logit(), hyper=None).fit(X, c == Y).predict_proba(X)[:, 1] for c in "abc"]
     together = OneVsRestClassifier(model).fit(X, Y)
