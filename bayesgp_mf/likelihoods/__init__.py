@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from bayesgp_mf.likelihoods.base import Likelihood
+from bayesgp_mf.likelihoods.censored import Censored
 from bayesgp_mf.likelihoods.counts import NegativeBinomial, Poisson
 from bayesgp_mf.likelihoods.gaussian import Gaussian
 from bayesgp_mf.likelihoods.logit import Binomial, Logit
@@ -19,12 +20,17 @@ from bayesgp_mf.likelihoods.probit import Probit, Step
 from bayesgp_mf.likelihoods.quadrature import Quadrature
 from bayesgp_mf.likelihoods.softmax import Softmax
 from bayesgp_mf.likelihoods.student_t import StudentT
+from bayesgp_mf.likelihoods.times import Exponential, LogLogistic, LogNormal, Weibull
 from bayesgp_mf.names import ELSEWHERE, absent
 
 __all__ = [
     "Binomial",
+    "Censored",
+    "Exponential",
     "Gaussian",
     "Likelihood",
+    "LogLogistic",
+    "LogNormal",
     "Logit",
     "MultinomialProbit",
     "NegativeBinomial",
@@ -35,6 +41,7 @@ __all__ = [
     "Softmax",
     "Step",
     "StudentT",
+    "Weibull",
     "from_dict",
 ]
 
@@ -90,6 +97,8 @@ def from_dict(description: dict[str, Any]) -> Likelihood:
         raise ValueError(f"description must be a dict, as to_dict of a likelihood returns it, got {description!r:.80}.")
     parameters = dict(description)
     name = parameters.pop("likelihood", None)
+    if "of" in parameters:
+        parameters["likelihood"] = from_dict(parameters.pop("of"))
     if not isinstance(name, str) or name not in _BY_NAME:
         raise ValueError(f"unknown likelihood {name!r}; expected one of {sorted(_BY_NAME)}.")
     try:

@@ -196,6 +196,20 @@ class Likelihood(NamingAbsent, ABC):
         return False
 
     @property
+    def of_times(self) -> bool:
+        """Whether real targets are times > 0."""
+        return False
+
+    @property
+    def takes_limits(self) -> bool:
+        """Whether a target may be known by limits: then it has a field ``other_limit``, which is made of targets."""
+        return False
+
+    def latent_of_targets(self, t: Array) -> Array:
+        """Return real targets on the scale of latent values, for units of these."""
+        return t
+
+    @property
     def n_levels(self) -> int | None:
         """How many ordered levels real targets number, from 0; None where they are no levels."""
         return None

@@ -12,6 +12,7 @@ from scipy.special import ndtr
 
 from bayesgp_mf.likelihoods import base
 from bayesgp_mf.likelihoods.base import as_each, of_each
+from bayesgp_mf.likelihoods.pieces import Between
 from bayesgp_mf.types import Array, Derivs
 
 
@@ -116,6 +117,14 @@ class Gaussian(base.Likelihood):
         d1 = residual / total_variance
         return Derivs(value, d1, -1.0 / total_variance + np.zeros_like(d1))
 
+    def form(self, t: Array) -> base.Likelihood:
+        """Return itself: the likelihood of targets that are seen."""
+        return self
+
+    def between(self, lower: Array, upper: Array) -> Between:
+        """Return the likelihood of targets that lie between limits, and are known where these are one number."""
+        return Between(lower, upper, self._noise(lower))
+
     def known_sites(self, t: Array, noise: float) -> tuple[Array, Array]:
         """Return 1/v and t/v, with v the noise variance and ``noise``: the measurement that a target is."""
         precision = 1.0 / (self._noise(t) + noise)
@@ -141,6 +150,11 @@ class Gaussian(base.Likelihood):
         """Return log N(t | f, noise_variance), written with the functions of ``functions``."""
         variance = self._known if noise_variance is None else noise_variance
         return -0.5 * (functions.log(2.0 * np.pi * variance) + (t - f) ** 2 / variance)
+
+    def log_tails_graph(self, functions: Any, t: Any, f: Any, noise_variance: Any = None) -> tuple[Any, Any]:
+        """Return the logs of the probabilities that a target is above t and below it, as graphs."""
+        z = (t - f) / functions.sqrt(self._known if noise_variance is None else noise_variance)
+        return functions.log_ndtr(-z), functions.log_ndtr(z)
 
     @property
     def _known(self) -> Any:

@@ -258,7 +258,7 @@ class _Functions:
 
     exp, log, log1p, sqrt = _double(pt.exp), _double(pt.log), _double(pt.log1p), _double(pt.sqrt)
     logaddexp, softplus, gammaln = _double(pt.logaddexp), _double(pt.softplus), _double(pt.gammaln)
-    constant = staticmethod(disconnected_grad)
+    expm1, where, constant = _double(pt.expm1), staticmethod(pt.switch), staticmethod(disconnected_grad)
 
     @staticmethod
     def of_class(f: Variable, t: Variable) -> Variable:

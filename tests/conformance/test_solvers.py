@@ -45,6 +45,12 @@ LIKELIHOODS = {
     "binomial with trials of each": bgp.Binomial(np.arange(30) % 4 + 1),
     "student": bgp.StudentT(0.5, 4.0),
     "ordinal": bgp.Ordinal([-0.7, 0.3], 0.5),
+    "log-normal": likelihoods.LogNormal(0.5),
+    "weibull": likelihoods.Weibull(1.5),
+    "exponential": likelihoods.Exponential(),
+    "log-logistic": likelihoods.LogLogistic(2.0),
+    "censored gaussian": likelihoods.Censored(Gaussian(0.5), np.resize([np.nan, np.inf, -np.inf, 0.4], 30)),
+    "censored weibull": likelihoods.Censored(likelihoods.Weibull(1.5), np.resize([np.nan, np.inf, -np.inf, 0.4], 30)),
 }
 ELSEWHERE = {"Quadrature", "Softmax", "MultinomialProbit", "Step", "Likelihood", "from_dict"}
 """Names of `likelihoods` that are none of these classes: of the user's, of several classes, a function, a protocol."""
