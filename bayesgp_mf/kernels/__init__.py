@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
+from bayesgp_mf.kernels.areal import Areal
 from bayesgp_mf.kernels.base import Kernel
 from bayesgp_mf.kernels.categorical import Categorical
 from bayesgp_mf.kernels.combinations import DEEPEST, PerClass, Power, Product, Sum
@@ -20,6 +21,7 @@ from bayesgp_mf.kernels.values import log_gradient, log_vector, log_vector_names
 from bayesgp_mf.kernels.warped import Warped
 
 __all__ = [
+    "Areal",
     "Bias",
     "Categorical",
     "Difference",
@@ -50,7 +52,7 @@ __all__ = [
 ]
 
 _STATIONARY = (Gaussian, Matern12, Matern32, Matern52, RationalQuadratic)
-_OTHERS = (Bias, Categorical, Linear, NeuralNetwork, Periodic, Polynomial, White)
+_OTHERS = (Areal, Bias, Categorical, Linear, NeuralNetwork, Periodic, Polynomial, White)
 _LEAVES: dict[str, Callable[..., Kernel]] = {kernel.__name__: kernel for kernel in (*_OTHERS, *_STATIONARY)}
 _COMPOSITES: dict[str, Callable[..., Kernel]] = {
     kind.__name__: kind for kind in (Sum, Product, Power, PerClass, Warped, Difference, Slope, Mean, Kinds)
