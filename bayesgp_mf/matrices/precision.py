@@ -22,10 +22,14 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csc_array, csr_array, diags_array
 
+from bayesgp_mf.matrices.factors import blocks
 from bayesgp_mf.matrices.matrix import Covariance, Matrix, Sites
 from bayesgp_mf.matrices.root import Drawn
 from bayesgp_mf.matrices.sparse import SparseFactor
 from bayesgp_mf.types import Array
+
+AT_ONCE = 256
+"""Columns of an inverse that are solved for together."""
 
 
 class Field(NamedTuple):
@@ -77,7 +81,12 @@ class PrecisionGram(Matrix):
 
     @cached_property
     def _diagonal(self) -> Array:
-        return quadratic_diagonal(self.factor, self.field.at)
+        return self.prior_variance(self.field.at)
+
+    def prior_variance(self, at: csr_array) -> Array:
+        """Return a_i' Q^-1 a_i ``(m,)`` of the rows of another A."""
+        nodes, factors = _by_part(at)
+        return np.asarray(np.sum(factors**2 * self.factor.diagonal_of_inverse[nodes], axis=0))
 
     def diagonal(self) -> Array:
         """Return K_ii ``(n,)``."""
@@ -112,11 +121,11 @@ class PrecisionGram(Matrix):
 
     def sampler(self, alpha: Array, correction: Any) -> Any:
         """Return what draws the latent values of the training cases."""
-        return PrecisionSampler(self, self.at_nodes(alpha), correction.factor)
+        return PrecisionSampler(self, self.in_features(alpha), correction.factor)
 
     def draw_new(self, kernel: Any, X_new: Array, alpha: Array, correction: Any, noise: Any) -> Array:
         """Return draws ``(draws, m)`` of the latent values of new cases."""
-        nodes = self.at_nodes(alpha)[:, None] + correction.factor.root_solve(noise(self.width).T)
+        nodes = self.in_features(alpha)[:, None] + correction.factor.root_solve(noise(self.width).T)
         return np.asarray((kernel.field(X_new).at @ nodes).T)
 
     def stored(self, alpha: Array, correction: Any) -> dict[str, NDArray[Any]]:
@@ -127,12 +136,12 @@ class PrecisionGram(Matrix):
         """Do nothing: it takes little."""
 
     def features(self, kernel: Any, X: Array, X_new: Array) -> Array:
-        """Return Q^-1 A_new' ``(nodes, m)``, the covariances of new cases with all nodes."""
-        return self.factor.solve(kernel.field(X_new).at.T.toarray())
+        """Return what new cases see of the nodes, A_new' ``(nodes, m)``."""
+        return np.asarray(kernel.field(X_new).at.T.toarray())
 
     def in_features(self, alpha: Array) -> Array:
-        """Return A' alpha ``(..., nodes)``."""
-        return np.asarray((self.field.at.T @ alpha.T).T)
+        """Return the means Q^-1 A' alpha of the nodes ``(..., nodes)``."""
+        return np.asarray(self.at_nodes(alpha.T).T)
 
     def pull_back(self, gradient: PrecisionGradient, kernel: Any, X: Array) -> dict[str, Array]:
         """Return the derivatives in the parameters of the kernel from that in K."""
@@ -183,20 +192,19 @@ class PrecisionSites(Sites):
         return None
 
     def _with_new(self, features: Array) -> Array:
-        """Return the posterior covariances ``(n, m)`` with new cases, A S a for covariances Q^-1 a with the nodes."""
-        return np.asarray(self.gram.field.at @ self.factor.solve(self.gram.field.precision @ features))
+        """Return the posterior covariances ``(n, m)`` with new cases."""
+        return np.asarray(self.gram.field.at @ self.factor.solve(features))
 
     def quadratic(self, features: Array) -> Array:
-        """Return ``k(x)' R k(x')``, ``(m, m)``, of cases with covariances ``(nodes, m)`` with the nodes."""
-        # A'RA = Q - Q S Q for the posterior covariance S of the nodes
-        scaled = self.gram.field.precision @ features
-        result = scaled.T @ (features - self.factor.solve(scaled))
+        """Return ``k(x)' R k(x')``, ``(m, m)``, of cases that see so much of the nodes ``(nodes, m)``."""
+        # Q^-1 A'RA Q^-1 is by how much the covariance of the nodes falls
+        result = features.T @ (self.gram.factor.solve(features) - self.factor.solve(features))
         return np.asarray(0.5 * (result + result.T))
 
     def quadratic_diagonal(self, features: Array) -> Array:
         """Return its diagonal ``(m,)``."""
-        scaled = self.gram.field.precision @ features
-        return np.asarray(np.einsum("ij,ij->j", scaled, features - self.factor.solve(scaled)))
+        at = csr_array(features.T)
+        return self.gram.prior_variance(at) - quadratic_diagonal(self.factor, at)
 
     def gradient(self, left: Array, right: Array) -> PrecisionGradient:
         """Return ``(left right' + right left' - R) / 2``."""
@@ -230,9 +238,18 @@ class PrecisionSampler:
 
 
 def quadratic_diagonal(factor: SparseFactor, at: csr_array) -> Array:
-    """Return a_i' Q^-1 a_i ``(n,)`` of the rows of A, from the entries of the inverse that the factor knows."""
-    nodes, factors = (each.reshape(at.shape[0], -1).T for each in (at.indices, at.data))
-    found = factors**2 * factor.diagonal_of_inverse[nodes]
+    """Return a_i' Q^-1 a_i ``(n,)`` of the rows of A, from known entries of the inverse or by solving."""
+    nodes, factors = _by_part(at)
+    found = np.sum(factors**2 * factor.diagonal_of_inverse[nodes], axis=0)
     for i, j in combinations(range(len(nodes)), 2):
-        found[i] += 2.0 * factors[i] * factors[j] * factor.entries_of_inverse(nodes[i], nodes[j])
-    return np.asarray(found.sum(axis=0))
+        found += 2.0 * factors[i] * factors[j] * factor.entries_of_inverse(nodes[i], nodes[j])
+    (unknown,) = np.nonzero(np.isnan(found))  # of areas without a case, with what all cases share
+    for block in blocks(unknown.size, AT_ONCE):
+        some = at[unknown[block]].toarray().T
+        found[unknown[block]] = np.einsum("ij,ij->j", some, factor.solve(some))
+    return np.asarray(found)
+
+
+def _by_part(at: csr_array) -> tuple[NDArray[Any], Array]:
+    """Return the nodes ``(parts, n)`` that rows of A have entries for, and these entries."""
+    return at.indices.reshape(at.shape[0], -1).T, at.data.reshape(at.shape[0], -1).T

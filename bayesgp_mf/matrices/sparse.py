@@ -97,14 +97,14 @@ class SparseFactor:
         return np.asarray(self._selected[self._lower.indptr[:-1]][self._factor.perm_c])
 
     def entries_of_inverse(self, rows: NDArray[Any], columns: NDArray[Any]) -> Array:
-        """Return entries ``(k,)`` of the inverse that are on the pattern of L or its transpose, and 0 for others."""
+        """Return entries ``(k,)`` of the inverse that are on the pattern of L or its transpose, and NaN for others."""
         lower, order = self._lower, self._factor.perm_c
         first, second = order[rows], order[columns]
         n, later = lower.shape[0], np.maximum(first, second)
         keys = np.repeat(np.arange(n), np.diff(lower.indptr)) * n + lower.indices
         wanted = np.minimum(first, second).astype(np.intp) * n + later
         place = np.minimum(np.searchsorted(keys, wanted), keys.size - 1)
-        return np.where(keys[place] == wanted, self._selected[place], 0.0)
+        return np.where(keys[place] == wanted, self._selected[place], np.nan)
 
     def trace_with(self, other: Any) -> float:
         """Return tr(Q^-1 S) for a symmetric S whose pattern is within that of the matrix."""

@@ -46,7 +46,7 @@ def test_a_sparse_factor_against_dense_algebra(n):
     factor, inverse = SparseFactor(matrix), np.linalg.inv(matrix.toarray())
     every = np.indices((n, n)).reshape(2, -1)
     known = factor.entries_of_inverse(*every).reshape(n, n)
-    there = known != 0.0
+    there = np.isfinite(known)
     assert there[matrix.toarray() != 0.0].all()
     np.testing.assert_allclose(known[there], inverse[there], rtol=1e-10)
     np.testing.assert_array_equal(factor.diagonal_of_inverse, known.diagonal())
@@ -135,3 +135,14 @@ def test_a_product_has_no_sparse_precision_and_others_stay_as_they_were(monkeypa
     assert product.field(X) is None is (Areal(W, "bym2") + Bias()).field(X)
     for kernel, options in ((KERNELS["leroux"], {"control": bgp.Control(gram="dense")}), (Areal(W, "bym2"), {})):
         assert "nodes" not in bgp.fit(X, Y, kernel, bgp.Poisson(), **options, **QUIET)["fit"]
+
+
+def test_areas_without_a_case_share_a_level_that_is_known(monkeypatch):
+    """Where the sites say nothing of an area, the pair of its node and that of the level is not on the pattern."""
+    monkeypatch.setattr(assembly, "SMALLEST", 2)
+    kernel = Areal(W, "leroux", 0.7, 3.0) + Bias(2.0)
+    few = X[:5], Y[:5]
+    sparse = bgp.fit(*few, kernel, bgp.Poisson(), **QUIET)
+    dense = bgp.fit(*few, kernel, bgp.Poisson(), control=bgp.Control(gram="dense"), **QUIET)
+    found = [bgp.predict(each, EVERY, draws=False)["predictions"]["latent_sd"].values for each in (sparse, dense)]
+    np.testing.assert_allclose(*found, rtol=1e-7)
