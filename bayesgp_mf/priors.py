@@ -17,7 +17,7 @@ from scipy.optimize import brentq
 from scipy.stats import norm
 
 from bayesgp_mf.arguments import check_one_of
-from bayesgp_mf.hyper.priors import Exponential, LogNormal, Prior
+from bayesgp_mf.hyper.priors import Distance, Exponential, LogNormal, Prior
 from bayesgp_mf.hyper.target import Model
 from bayesgp_mf.inference.problem import check_finite
 from bayesgp_mf.inputs.frames import as_pandas
@@ -46,6 +46,8 @@ FACTOR = 4.0
 """Within which of its present value a parameter of a likelihood is with 90 % probability, if nothing else is known."""
 RARE = 0.05
 """The probability of a length scale below the short one under a penalised-complexity prior."""
+BELOW_ONE = 2.0 / 3.0
+"""The probability of a mixing below one half, odds below one, under such a prior [Riebler et al. 2016]."""
 LINEAR = 1e-9
 """Relative: a parameter in which the prior variance of the cases bends less scales a part of it."""
 DIGITS = 4
@@ -91,7 +93,8 @@ def suggest(
     X : (n, d) array_like
         Inputs, as `fit` takes them.
     kernel : Kernel or pymc.gp.cov.BaseCovariance
-        Prior covariance. Its length scales and variances get priors; a period, or a shape, gets none.
+        Prior covariance. Its length scales and variances get priors, and the odds of `kernels.Areal`; a period, or a
+        shape, gets none.
     likelihood : Likelihood
         Of the targets. Its parameters that `fit` tunes get priors, and gaps between ordered levels, which are tuned if
         they have one; `fit` takes ``fixed`` for those that it should keep. What is tuned only if it has a prior, as
@@ -145,6 +148,7 @@ def suggest(
     moves = moves if offsets is None else f"at an offset of zero {moves}"
     found: dict[str, tuple[Prior, str]] = _of_length_scales(kernel, inputs, form)
     found |= _of_variances(kernel, inputs, sd, moves, form, set(found))
+    found |= _of_distances(kernel, form)
     gaps = () if likelihood.n_levels is None else likelihood.parameters.keys() - {"noise_variance"}
     model = Model.of(kernel, likelihood, gaps)
     for name, own in model.named.items():
@@ -189,6 +193,20 @@ def _of_length_scales(kernel: Kernel, X: Array, form: Form) -> dict[str, tuple[P
                 Exponential(_rate(-np.log(RARE) * low ** (-power)), power),
                 f"with {100 * RARE:g} % probability below {texts[0]}",
             )
+    return found
+
+
+def _of_distances(kernel: Kernel, form: Form) -> dict[str, tuple[Prior, str]]:
+    """Return priors of the parameters that take the model so far from a simpler one: odds, of a mixing."""
+    found: dict[str, tuple[Prior, str]] = {}
+    for name, (log_values, distances) in kernel.distances().items():
+        if form == "log-normal":
+            found[name] = LogNormal(0.0, LOG_SD), "the median is 1, with 90 % probability within a factor of 12"
+        else:
+            at_one = np.exp(np.interp(0.0, log_values, np.log(distances)))
+            known = tuple(log_values.tolist()), tuple(distances.tolist())
+            text = f"with {100 * BELOW_ONE:.0f} % probability below 1, and smaller ones are likelier"
+            found[name] = Distance(*known, _rate(-np.log1p(-BELOW_ONE) / at_one)), text  # type: ignore[arg-type]
     return found
 
 

@@ -154,7 +154,7 @@ def check_shapes(groups: Mapping[str, xr.Dataset]) -> None:
                 f"{name} has the dimensions {_shape(variable.dims, variable.shape)}, and must have "
                 f"{_shape(dims, expected)}"
             )
-    if "inducing" not in fit.sizes:  # on inducing inputs nothing grows as n but what is held
+    if "inducing" not in fit.sizes and "nodes" not in fit:  # else nothing grows as n but what is held
         check_memory(n, fit.sizes.get("node", 1) if lead else 1, fit.sizes.get("rank"), fit.sizes.get("class", 1))
     if sum(variable.nbytes for _, variable, _ in variables) > available_bytes():
         raise MemoryError("this container holds more than the memory of this machine. Open it on a larger one.")

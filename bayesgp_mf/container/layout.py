@@ -40,6 +40,7 @@ _BESIDE_PARAMETERS: dict[str, tuple[str, ...]] = {
     "correction": ("obs_id", "obs_id_other"),
     "site_matrix": (*_EACH, "class_other"),
     "pivot": ("rank",),
+    "nodes": (),
     "inducing_input": ("inducing", "feature"),
     "inducing_weight": ("inducing",),
     "inducing_factor": ("inducing", "inducing_other"),

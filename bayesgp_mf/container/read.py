@@ -31,6 +31,7 @@ from bayesgp_mf.matrices.inducing import inducing_gram
 from bayesgp_mf.matrices.low_rank import at_pivots
 from bayesgp_mf.matrices.matrix import Correction, DenseCorrection, Matrix
 from bayesgp_mf.matrices.memory import check_memory, keeps_root
+from bayesgp_mf.matrices.precision import PrecisionGram
 from bayesgp_mf.multiclass.class_gram import class_gram
 from bayesgp_mf.multiclass.site_form import MatrixForm, StarForm
 from bayesgp_mf.processes.process import Ensemble, Part, Process
@@ -204,6 +205,11 @@ def _read_gram(node: xr.Dataset, kernel: Kernel, X: Array, alpha: Array) -> Arra
             known = alpha, node["inducing_weight"].values[: points.shape[0]]
         keep = keeps_root(X.shape[0], points.shape[0])
         return inducing_gram(kernel, X, points, keep_root=keep, known=known)
+    if "nodes" in node:
+        field = kernel.field(X)
+        if field is None:
+            raise ValueError("nodes are of a sparse precision, which this kernel has not")
+        return PrecisionGram(field)
     pivots: NDArray[Any] = node["pivot"].values if "pivot" in node else np.empty(0, dtype=np.intp)
     pivots = pivots[pivots >= 0].astype(np.intp)
     if not pivots.size:

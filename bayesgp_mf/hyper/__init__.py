@@ -13,7 +13,7 @@ from bayesgp_mf.hyper.hmc import HybridMonteCarlo
 from bayesgp_mf.hyper.integrate import Integrate
 from bayesgp_mf.hyper.objective import Objective
 from bayesgp_mf.hyper.optimise import Run
-from bayesgp_mf.hyper.priors import Exponential, LogNormal, Prior
+from bayesgp_mf.hyper.priors import Distance, Exponential, LogNormal, Prior
 from bayesgp_mf.hyper.scores import EvidenceScore, LooScore
 from bayesgp_mf.hyper.search import Evidence, LeaveOneOut, Scan
 from bayesgp_mf.hyper.strategy import HyperResult, Strategy
@@ -23,6 +23,7 @@ from bayesgp_mf.hyper.target import Model, Target
 __all__ = [
     "HYPER",
     "DefaultModel",
+    "Distance",
     "Evidence",
     "EvidenceScore",
     "Exponential",

@@ -11,6 +11,7 @@ from typing import Any, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
 from scipy.integrate import cumulative_trapezoid
+from scipy.interpolate import CubicSpline
 from scipy.special import ndtr, ndtri
 
 from bayesgp_mf.types import Array
@@ -179,6 +180,79 @@ class Exponential:
         return np.asarray(np.log(z / np.asarray(self.rate)) / self.power)
 
 
+@dataclass(frozen=True, slots=True)
+class Distance:
+    r"""A penalised-complexity prior by distance [1]_: how far the parameter takes a model from a simpler one.
+
+    .. math:: d(\theta) \sim \mathrm{Exponential}(\mathrm{rate})
+
+    The distance rises with the parameter from zero to infinity, and is known at some values: between them log d is a
+    cubic spline of :math:`\log \theta`, beyond them linear.
+
+    Parameters
+    ----------
+    log_values : tuple of float
+        Logarithms of the parameter, in order.
+    distances : tuple of float
+        d there, above zero and rising.
+    rate : float
+        Above zero. That with P(d < u) = a is -log(1 - a) / u.
+
+    Raises
+    ------
+    ValueError
+        If numbers are not finite or positive, or do not rise.
+
+    References
+    ----------
+    .. [1] Simpson, D., Rue, H., Riebler, A., Martins, T. G., & Sørbye, S. H. (2017). Penalising model component
+       complexity. Statistical Science 32, 1-28.
+
+    Examples
+    --------
+    With d the parameter itself it is exponential:
+
+    >>> import numpy as np
+    >>> from bayesgp_mf.hyper import Distance, Exponential
+    >>> at, prior = np.log([0.3, 2.0]), Distance((-5.0, 0.0, 5.0), tuple(np.exp([-5.0, 0.0, 5.0])), rate=2.0)
+    >>> bool(np.allclose(prior.log_density(at), Exponential(2.0).log_density(at)))
+    True
+    """
+
+    log_values: tuple[float, ...]
+    distances: tuple[float, ...]
+    rate: float = 1.0
+
+    def __post_init__(self) -> None:
+        _check_numbers(log_values=self.log_values, distances=self.distances, rate=self.rate, power=1.0)
+        rises = [len(each) > 1 and np.all(np.diff(each) > 0) for each in (self.log_values, self.distances)]
+        if not all(rises) or len(self.log_values) != len(self.distances) or self.distances[0] <= 0 or self.rate <= 0:
+            raise ValueError(
+                "log_values and distances must be as many numbers that rise, distances and rate above zero, got "
+                f"{self.log_values!r:.40}, {self.distances!r:.40} and {self.rate!r}."
+            )
+
+    def _log_distance(self, log_value: Array) -> tuple[Array, Array, Array]:
+        """Return log d with two derivatives in log theta."""
+        spline = CubicSpline(self.log_values, np.log(self.distances), bc_type="natural")
+        inside = np.clip(log_value, self.log_values[0], self.log_values[-1])
+        slope, beyond = spline(inside, 1), log_value - inside
+        return np.asarray(spline(inside) + slope * beyond), np.asarray(slope), np.where(beyond, 0.0, spline(inside, 2))
+
+    def log_density(self, log_value: Array) -> tuple[Array, Array]:
+        """Return the log density with respect to log theta and its derivative in log theta; elementwise."""
+        log_d, slope, bend = self._log_distance(log_value)
+        with np.errstate(over="ignore"):  # far out the density is zero
+            z = self.rate * np.exp(log_d)
+        return np.asarray(math.log(self.rate) + log_d + np.log(slope) - z), np.asarray(slope * (1.0 - z) + bend / slope)
+
+    def quantiles(self, levels: Array, lower: Array, upper: Array) -> Array:
+        """Return quantiles ``(l, k)`` of the logarithm of each entry, between bounds."""
+        ends = [self._log_distance(np.clip(end, -WIDEST, WIDEST))[0] for end in (lower, upper)]
+        at = np.linspace(-WIDEST, WIDEST, 2 * FINE)
+        return np.interp(Exponential(self.rate).quantiles(levels, *ends), self._log_distance(at)[0], at)
+
+
 def quantiles(prior: Prior, levels: Array, start: Array, lower: Array, upper: Array) -> Array:
     """Return quantiles of the logarithms of the entries of a parameter.
 
@@ -219,7 +293,7 @@ def quantiles(prior: Prior, levels: Array, start: Array, lower: Array, upper: Ar
     return np.array([np.interp(levels[:, k], below[:, k] / below[-1, k], x[:, k]) for k in entries]).T
 
 
-STORED: dict[str, Any] = {kind.__name__: kind for kind in (LogNormal, Exponential)}
+STORED: dict[str, Any] = {kind.__name__: kind for kind in (LogNormal, Exponential, Distance)}
 """The priors that a container can hold all of."""
 
 

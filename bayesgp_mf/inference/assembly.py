@@ -1,4 +1,4 @@
-"""From a kernel and inputs to a problem, and in which form its Gram matrix is: dense, of low rank, or inducing."""
+"""From a kernel and inputs to a problem, and in which form its Gram matrix is: dense, sparse, low rank, inducing."""
 
 from __future__ import annotations
 
@@ -20,10 +20,11 @@ from bayesgp_mf.matrices.inducing import InducingGram, inducing_gram
 from bayesgp_mf.matrices.inducing_points import evidence_error, inducing_points, rounding_error
 from bayesgp_mf.matrices.low_rank import ROUNDING, Entries, LowRankGram, pivoted_cholesky
 from bayesgp_mf.matrices.memory import check_memory, keeps_root, largest_rank
+from bayesgp_mf.matrices.precision import PrecisionGram
 from bayesgp_mf.types import Array
 
 SMALLEST = 1000
-"""Cases from which on a root of low rank is looked for without being asked for (the docs have the times)."""
+"""Cases from which on a sparse precision or a root of low rank is looked for unasked (the docs have the times)."""
 LARGEST = {"auto": 3, "low_rank": 2}
 """The largest rank is n over this; above the first it hardly pays, and above the second not at all."""
 ACCURACY = 1e-6
@@ -62,8 +63,8 @@ def assemble(
     solver : Solver
         The method that is to solve it, which says whether it works on a root of low rank.
     control : Control
-        ``control.gram`` asks for a form; "auto" looks for a root from 1000 cases on, and takes it up to rank n/3;
-        "low_rank" up to n/2.
+        ``control.gram`` asks for a form; "auto" takes a sparse precision, where the kernel has one, from 1000 cases on,
+        and else looks for a root, which it takes up to rank n/3; "low_rank" up to n/2.
     first : (k,) array of int, optional
         Cases among which to look for pivots first: those of a kernel nearby.
 
@@ -77,6 +78,10 @@ def assemble(
         If the dense matrices of n cases would not fit into this machine's memory, and no root of low rank is found.
     """
     n, reason = X.shape[0], None
+    if control.gram == "auto" and n >= SMALLEST and PrecisionGram.form in traits_of(solver).matrices:
+        field = None if likelihood.forbids else kernel.field(X)
+        if field is not None:
+            return Problem(PrecisionGram(field), t, likelihood)
     if control.gram == "low_rank" or (control.gram == "auto" and n >= SMALLEST):
         reason = _needs_dense(kernel, X, t, likelihood, solver)
         if reason is None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
+from bayesgp_mf.kernels.areal import Areal
 from bayesgp_mf.kernels.base import Kernel
 from bayesgp_mf.kernels.categorical import Categorical
 from bayesgp_mf.kernels.combinations import DEEPEST, PerClass, Power, Product, Sum
@@ -22,6 +23,7 @@ from bayesgp_mf.names import absent
 
 __all__ = [
     "RBF",
+    "Areal",
     "Bias",
     "Categorical",
     "Difference",
@@ -61,7 +63,7 @@ if not TYPE_CHECKING:  # which would believe that every name is there
 
 
 _STATIONARY = (Gaussian, Matern12, Matern32, Matern52, RationalQuadratic)
-_OTHERS = (Bias, Categorical, Linear, NeuralNetwork, Periodic, Polynomial, White)
+_OTHERS = (Areal, Bias, Categorical, Linear, NeuralNetwork, Periodic, Polynomial, White)
 _LEAVES: dict[str, Callable[..., Kernel]] = {kernel.__name__: kernel for kernel in (*_OTHERS, *_STATIONARY)}
 _COMPOSITES: dict[str, Callable[..., Kernel]] = {
     kind.__name__: kind for kind in (Sum, Product, Power, PerClass, Warped, Difference, Slope, Mean, Kinds)

@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from bayesgp_mf import kernels  # whose sums, products and powers are kernels: looked up when they are made
 from bayesgp_mf.kernels.values import Span, as_columns, check_entries, positions, positive
 from bayesgp_mf.matrices.factors import blocks
+from bayesgp_mf.matrices.precision import Field
 from bayesgp_mf.names import NamingAbsent
 from bayesgp_mf.notebook import as_html, in_words
 from bayesgp_mf.types import Array
@@ -212,7 +213,8 @@ class Kernel(NamingAbsent, abc.ABC):
 
     def levels_of_columns(self) -> dict[int, tuple[str, ...]]:
         """Return the texts whose codes stand in columns of inputs, by position of the column."""
-        return {column: texts for part in self.parts for column, texts in part.levels_of_columns().items()}
+        found = [each for part in self.parts for each in part.levels_of_columns().items()]
+        return dict(sorted(found, key=lambda each: len(each[1])))  # a part may know more texts than cases have
 
     def alike(self) -> list[tuple[int, ...]]:
         """Return the columns, by position, in which one text means one group."""
@@ -257,6 +259,18 @@ class Kernel(NamingAbsent, abc.ABC):
 
         A search for hyperparameters begins between them. By default there are none, and it begins around the values
         that it is given.
+        """
+        return {}
+
+    def field(self, X: Array) -> Field | None:
+        """Return the field on nodes, with a sparse precision, that cases ``(n, d)`` see; None where it is no such."""
+        return None
+
+    def distances(self) -> dict[str, tuple[Array, Array]]:
+        """Return the parameters of which it is known how far they take the model from a simpler one.
+
+        By name: logarithms ``(k,)``, in order, and the distance at each, zero where the parameter is zero. Of these are
+        penalised-complexity priors (`priors.suggest`).
         """
         return {}
 

@@ -10,9 +10,11 @@ from typing import Any, ClassVar, Self, TypeAlias, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy.sparse import block_diag, csc_array, hstack
 
 from bayesgp_mf.kernels.base import Kernel, check_names, drop_outdated, refuse_class, summed
 from bayesgp_mf.kernels.values import Span
+from bayesgp_mf.matrices.precision import Field
 from bayesgp_mf.types import Array
 
 DEEPEST = 100
@@ -45,6 +47,11 @@ class Combination(Kernel):
         """Return those of all kernels below, under the full names of the length scales."""
         labelled = self._labelled().items()
         return {f"{label}_{name}": span for label, kernel in labelled for name, span in kernel.spans(X).items()}
+
+    def distances(self) -> dict[str, tuple[Array, Array]]:
+        """Return those of all kernels below, under the full names of the parameters."""
+        labelled = self._labelled().items()
+        return {f"{label}_{name}": known for label, kernel in labelled for name, known in kernel.distances().items()}
 
     def replace(self, **params: ArrayLike) -> Self:
         """Return the kernel with some parameters changed; unknown names raise ValueError."""
@@ -214,6 +221,19 @@ class Sum(Composite, Entrywise):
     def _bars(self, method: str, inputs: tuple[Array, ...], bar: Array) -> list[Array]:
         return [bar] * len(self.terms)
 
+    def field(self, X: Array) -> Field | None:
+        """Return the fields of all terms, one beside the other."""
+        fields = [found for term in self.terms if (found := term.field(X)) is not None]
+        if len(fields) < len(self.terms):
+            return None
+        precisions = [each.precision for each in fields]
+        nothing = [csc_array(each.shape) for each in precisions]
+        slopes = self._named(
+            {name: block_diag([*nothing[:i], slope, *nothing[i + 1 :]], "csc") for name, slope in each.slopes.items()}
+            for i, each in enumerate(fields)
+        )
+        return Field(hstack([each.at for each in fields], "csr"), block_diag(precisions, "csc"), slopes)
+
     @property
     def has_slopes(self) -> bool:
         """Whether all terms have them."""
@@ -325,6 +345,10 @@ class OfOne(Kernel):
     def parts(self) -> tuple[Kernel, ...]:
         """The kernel below."""
         return (self.kernel,)
+
+    def distances(self) -> dict[str, tuple[Array, Array]]:
+        """Return those of the kernel below."""
+        return self.kernel.distances()
 
     def _named_below(self) -> list[Kernel]:
         return self.kernel._named_below()  # noqa: SLF001

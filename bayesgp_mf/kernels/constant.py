@@ -7,8 +7,10 @@ from typing import ClassVar, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy.sparse import csc_array, csr_array
 
 from bayesgp_mf.kernels.base import Homogeneous
+from bayesgp_mf.matrices.precision import Field
 from bayesgp_mf.types import Array
 
 
@@ -38,6 +40,12 @@ class Bias(Homogeneous):
     def cross(self, A: Array, B: Array) -> Array:
         """Return ``variance`` everywhere, ``(a, b)``."""
         return np.full((A.shape[0], B.shape[0]), float(self.params["variance"]))
+
+    def field(self, X: Array) -> Field:
+        """Return the field on one node."""
+        variance = float(self.params["variance"])
+        precision = csc_array([[1.0 / variance]])
+        return Field(csr_array(np.ones((X.shape[0], 1))), precision, {"variance": -precision / variance})
 
     def cross_vjp(self, A: Array, B: Array, cross_bar: Array) -> dict[str, Array]:
         """Return the sum of ``cross_bar``."""

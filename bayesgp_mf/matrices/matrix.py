@@ -511,6 +511,13 @@ class Matrix(ABC):
         root = np.asarray(self.root)
         return RootSampler(root, self.posterior_factor(correction), root.T @ alpha)
 
+    def draw_new(self, kernel: Any, X_new: Array, alpha: Array, correction: Any, noise: Any) -> Array | None:
+        """Return joint draws ``(draws, m)`` of the latent values of new cases, where it knows a way, or None.
+
+        ``noise`` returns independent normal numbers ``(draws, k)``, given k.
+        """
+        return None
+
     def field_of_others(self, alpha: Array, variance: Array, sites: Sites) -> Array:
         """Return f_i - lambda_i alpha_i ``(n,)`` at cavity variances lambda."""
         return np.asarray(self @ alpha - variance * alpha)

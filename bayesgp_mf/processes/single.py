@@ -380,6 +380,10 @@ class Posterior(Part):
             root = psd_root(self.kernel.gram(X) - correction.quadratic(cross))
             f = weights @ cross + rng.standard_normal((draws, root.shape[1])) @ root.T
             return np.asarray(f + self._prior_mean(X))
+        if self._known is None:
+            drawn = matrix.draw_new(self.kernel, X, weights, correction, lambda k: rng.standard_normal((draws, k)))
+            if drawn is not None:
+                return np.asarray(drawn + self._prior_mean(X))
         known = training_basis(self.kernel, self.X, matrix)
         basis, noise, moments = known, None, None
         if X.shape[0] <= LARGEST_JOINT or not matrix.independent_rest:

@@ -82,7 +82,7 @@ class Laplace:
     def traits(self) -> Traits:
         """It works on a root of low rank too; a prior mean moves its mode."""
         return Traits(
-            matrices=frozenset({"dense", "low_rank", "inducing"}),
+            matrices=frozenset({"dense", "low_rank", "inducing", "precision"}),
             mean_gradient=lambda problem, solution: solution.alpha + response_to_mean(problem, solution),
             loo_gradient=partial(loo_gradient, pull_back=pull_back_nothing),
             parameter_gradient=gradient_at_mode,

@@ -83,6 +83,7 @@ class Tap(Rule):
     """TAP, or expectation propagation: the variance of each case among the others, reacting to them."""
 
     kind = "ep"
+    matrices = Rule.matrices | {"precision"}
 
     def cavity_variance(self, correction: Sites) -> Array:
         """Return 1/[(K + Omega)^-1]_ii - omega_i (2000, eq. 28; 1998, eq. 12)."""

@@ -125,7 +125,7 @@ class KernelsTable(PackageTable):
 
     def row(self, name: str, words: list[str]) -> list[str]:
         """Put the parameters between the formula and the remark."""
-        kernel = getattr(kernels, name)()
+        kernel = getattr(kernels, name)(*[{"area": []}] if name == "Areal" else ())  # which needs a graph
         formula, remark = words
         return [f"`{name}`", formula, ", ".join(f"`{parameter}`" for parameter in kernel.params), remark]
 

@@ -106,6 +106,7 @@ def test_no_kernel_or_likelihood_is_left_out():
 
     elsewhere = {
         kernels.Kernel,
+        kernels.Areal,
         kernels.PerClass,
         kernels.Kinds,
         kernels.Mean,

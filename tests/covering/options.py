@@ -22,6 +22,7 @@ FEW = 6
 NEW = 4
 CLASSES = ("ash", "beech", "cedar")
 GROUPS = ("north", "south", "west")
+NEIGHBOURS = {"north": ["west"], "south": [], "west": ["north"]}
 
 LIKELIHOODS: dict[str, Callable[[int], Any]] = {
     "probit": lambda n: bgp.Probit(),
@@ -55,11 +56,12 @@ KERNELS: dict[str, Callable[[], Any]] = {
     "linear": lambda: kernels.Linear() + kernels.Bias(),
     "groups": lambda: kernels.Matern32(1.0, columns=["a", "b"]) * kernels.Categorical(columns=["site"]),
     "groups beside": lambda: kernels.Matern12(1.0, columns=["a"]) + kernels.Categorical(columns=["site"]),
+    "areas": lambda: kernels.Areal(NEIGHBOURS, columns="site") + kernels.Bias(),
     "periodic": lambda: 2.0 * kernels.Periodic(1.0, period=3.0),
     "network": lambda: kernels.NeuralNetwork(1.0, 0.5) + kernels.RationalQuadratic(2.0),
     "of each class": lambda: kernels.PerClass(*(kernels.Matern32(scale) for scale in (1.0, 1.5, 2.0))),
 }
-WITH_GROUPS = {"groups", "groups beside"}
+WITH_GROUPS = {"groups", "groups beside", "areas"}
 
 MATRICES: dict[str, Callable[[Any], dict[str, Any]]] = {
     "auto": lambda X: {},

@@ -41,7 +41,7 @@ def made(kind, columns):
 
 def test_every_kernel_that_looks_at_inputs_can_look_at_some():
     takes = {c for n in kernels.__all__ if inspect.isclass(c := getattr(kernels, n)) and hasattr(c, "columns")}
-    assert takes == {*KINDS, kernels.Matern32}
+    assert takes == {*KINDS, kernels.Matern32, kernels.Areal}
 
 
 @pytest.mark.parametrize("kind", KINDS)
