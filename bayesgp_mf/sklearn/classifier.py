@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import ClassifierMixin
+from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import column_or_1d
 
@@ -18,6 +20,7 @@ from bayesgp_mf.sklearn.estimator import GPEstimator, where_streamed
 from bayesgp_mf.types import Array
 
 
+@dataclass(eq=False, repr=False)
 class GPClassifier(ClassifierMixin, GPEstimator):  # type: ignore[misc]  # scikit-learn has no types
     r"""Gaussian-process classifier for scikit-learn: Pipeline, GridSearchCV, cross_val_score.
 
@@ -33,9 +36,14 @@ class GPClassifier(ClassifierMixin, GPEstimator):  # type: ignore[misc]  # sciki
         default for more than two where they have weights, or ``method`` is "laplace".
     method : str or Solver, optional
         As for `fit`; "tap" by default, and "laplace" where more than two classes have weights, which are exact there.
-    hyper, priors, bounds, fixed, inducing, control : optional
+    hyper, priors, bounds, fixed, inducing, monotone, control : optional
         As for `fit`, except that a search has one start by default, as in scikit-learn. ``hyper=None`` keeps the
         kernel.
+    class_weight : "balanced" or dict, optional
+        Weights of the classes by label, which multiply those of their cases; "balanced" gives all classes the same sum.
+        Probabilities are then those of a population that has the classes in these shares, and no longer calibrated for
+        the one that the cases are from. Where errors have different costs, calibrated probabilities and another
+        threshold than a half do the same.
     budget : int or None
         Largest number of basis inputs of the stream that `partial_fit` updates.
     draws : int
@@ -74,7 +82,9 @@ class GPClassifier(ClassifierMixin, GPEstimator):  # type: ignore[misc]  # sciki
            [0.95, 0.05]])
     """
 
-    classes_: NDArray[Any]
+    class_weight: Mapping[Any, float] | str | None = field(default=None, kw_only=True)
+
+    classes_: NDArray[Any] = field(init=False)
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Fit to labelled cases.
@@ -102,6 +112,7 @@ class GPClassifier(ClassifierMixin, GPEstimator):  # type: ignore[misc]  # sciki
                 f"y must hold two or more classes, got one class, {self.classes_.tolist()}, among the cases whose "
                 "weight is not 0. There is nothing to tell apart."
             )
+        weights = self._by_class(y, weights)
         likelihood = self._likelihood(weighted=weights is not None)
         options = {"positive": self.classes_[1]} if likelihood.is_binary else {}
         self._keep(self._solved(X, y, likelihood, weights, **options))
@@ -134,6 +145,9 @@ class GPClassifier(ClassifierMixin, GPEstimator):  # type: ignore[misc]  # sciki
         elif classes is not None and not np.array_equal(np.unique(classes), self.classes_):
             raise ValueError(f"classes must be those of the first call, {self.classes_.tolist()}, got {list(classes)}.")
         _check_known(y, self.classes_.tolist())
+        if self.class_weight == "balanced":
+            raise ValueError("class_weight='balanced' needs all cases at once. Give a dict of weights by label.")
+        weights = self._by_class(y, weights)
         likelihood = self._likelihood()
         labels = y == self.classes_[1] if likelihood.is_binary else y
         self._keep(self._streamed(known, X, labels, weights, likelihood))
@@ -156,6 +170,18 @@ class GPClassifier(ClassifierMixin, GPEstimator):  # type: ignore[misc]  # sciki
     def _as_given(self, targets: NDArray[Any]) -> NDArray[Any]:
         labels: NDArray[Any] = self.classes_[targets.astype(np.intp)]
         return labels
+
+    def _by_class(self, y: NDArray[Any], weights: Array | None) -> Array | None:
+        """Return weights of cases times those of their classes."""
+        if self.class_weight is None:
+            return weights
+        counted, (classes, codes) = np.ones(len(y)) if weights is None else weights, np.unique(y, return_inverse=True)
+        if self.class_weight == "balanced":
+            of_class = counted.sum() / (classes.size * np.bincount(codes, counted))
+        else:
+            of_class = compute_class_weight(self.class_weight, classes=classes, y=y)
+        found: Array = counted * of_class[codes]
+        return None if np.all(found == 1.0) else found
 
     def _check_targets(self, y: Any) -> None:
         check_no_missing(y)

@@ -31,7 +31,7 @@ from bayesgp_mf.inputs.tables import as_inputs, as_weights, check_all_same_cases
 from bayesgp_mf.kernels import Kernel
 from bayesgp_mf.likelihoods import Likelihood
 from bayesgp_mf.methods import MethodName, get_method
-from bayesgp_mf.names import naming_absent
+from bayesgp_mf.names import NamingAbsent
 from bayesgp_mf.sklearn.fitted import CHAINS, Known, Learned, Streamed, Whole
 from bayesgp_mf.streams import Stream
 from bayesgp_mf.types import Array
@@ -44,7 +44,7 @@ M = TypeVar("M", bound=Callable[..., Any])
 
 
 @dataclass(eq=False, repr=False)
-class GPEstimator(BaseEstimator, abc.ABC):  # type: ignore[misc]  # scikit-learn has no types
+class GPEstimator(NamingAbsent, BaseEstimator, abc.ABC):  # type: ignore[misc]  # scikit-learn has no types
     """A Gaussian process with scikit-learn's face; `GPClassifier` and `GPRegressor` are the two there are."""
 
     kernel: Any = None
@@ -56,6 +56,7 @@ class GPEstimator(BaseEstimator, abc.ABC):  # type: ignore[misc]  # scikit-learn
     bounds: Mapping[str, tuple[float, float]] | None = None
     fixed: Collection[str] = ()
     inducing: int | ArrayLike | Inducing | None = None
+    monotone: Mapping[Any, int] | None = None
     control: Control | None = None
     budget: int | None = 200
     draws: int = 250
@@ -234,6 +235,7 @@ class GPEstimator(BaseEstimator, abc.ABC):  # type: ignore[misc]  # scikit-learn
             fixed=self.fixed,
             random_seed=self._seed,
             inducing=self.inducing,
+            monotone=self.monotone,
             control=Control() if self.control is None else self.control,
             draws=self.draws if many else 1,
             chains=CHAINS if many else 1,
@@ -297,9 +299,6 @@ class GPEstimator(BaseEstimator, abc.ABC):  # type: ignore[misc]  # scikit-learn
         return X if names is None else pd.DataFrame(X, index, names)
 
 
-GPEstimator.__init__ = naming_absent()(GPEstimator.__init__)  # type: ignore[method-assign]
-
-
 def is_streamed(model: GPEstimator) -> bool:
     """Tell whether there is a ``partial_fit``, or raise an AttributeError that says which parameter it is not for."""
     solver = None if model.method is None else get_method(model.method)
@@ -311,6 +310,8 @@ def is_streamed(model: GPEstimator) -> bool:
         )
     if model.inducing is not None:
         raise AttributeError("partial_fit keeps as many inputs as budget says. Leave out inducing.")
+    if model.monotone is not None:
+        raise AttributeError("partial_fit holds no slopes to their signs. Leave out monotone, or fit to all cases.")
     return True
 
 

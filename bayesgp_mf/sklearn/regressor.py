@@ -13,7 +13,6 @@ from bayesgp_mf.errors import UndefinedQuantityError
 from bayesgp_mf.inference.problem import check_scale
 from bayesgp_mf.inputs.labels import as_real_targets
 from bayesgp_mf.likelihoods import Gaussian
-from bayesgp_mf.names import naming_absent
 from bayesgp_mf.sklearn.estimator import NOISE, GPEstimator, where_streamed
 
 LARGEST_TARGET = 1e150
@@ -39,7 +38,7 @@ class GPRegressor(RegressorMixin, GPEstimator):  # type: ignore[misc]  # scikit-
         normalises if neither kernel nor likelihood is given.
     method : str or Solver, optional
         As for `fit`; "tap" by default, which is exact with Gaussian noise.
-    hyper, priors, bounds, fixed, inducing, control : optional
+    hyper, priors, bounds, fixed, inducing, monotone, control : optional
         As for `fit`, except that a search has one start by default, as in scikit-learn. ``hyper=None`` keeps the
         kernel.
     budget : int or None
@@ -189,9 +188,6 @@ class GPRegressor(RegressorMixin, GPEstimator):  # type: ignore[misc]  # scikit-
         if not likelihood.is_real:
             raise ValueError(f"GPRegressor is for real targets, and {likelihood!r} has classes. Use GPClassifier.")
         return likelihood
-
-
-GPRegressor.__init__ = naming_absent()(GPRegressor.__init__)  # type: ignore[method-assign]
 
 
 def _defined(what: str, values: Any) -> Any:

@@ -21,7 +21,7 @@ TAP = {"check_sample_weight_equivalence_on_dense_data": POWERS}
     [
         (bgp.sklearn.GPClassifier(), TAP),
         (bgp.sklearn.GPRegressor(), {}),
-        (bgp.sklearn.GPClassifier(bgp.kernels.Gaussian(1.0), method="laplace", hyper=None), {}),
+        (bgp.sklearn.GPClassifier(bgp.kernels.Gaussian(1.0) + 10.0, method="laplace", hyper=None), {}),
     ],
     ids=["classifier", "regressor", "classifier at a kernel, Laplace"],
 )

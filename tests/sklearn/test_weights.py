@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import bayesgp_mf as bgp
@@ -93,3 +94,56 @@ def test_bad_weights_are_refused():
             model.fit(X, REAL, sample_weight=weights)
     with pytest.raises(ValueError, match="among the cases whose weight is not 0"):
         GPClassifier().fit(X, LABELS, sample_weight=LABELS == "a")
+
+
+def test_weights_of_classes_multiply_those_of_cases():
+    rare, counted = LABELS == "a", 1.0 + np.arange(30) % 3
+    model = GPClassifier(KERNEL, hyper=None)
+    by_label = GPClassifier(KERNEL, hyper=None, class_weight={True: 4.0}).fit(X, rare, sample_weight=counted)
+    same = model.fit(X, rare, sample_weight=counted * np.where(rare, 4.0, 1.0)).predict_proba(NEW)
+    np.testing.assert_array_equal(by_label.predict_proba(NEW), same)
+    balanced = GPClassifier(KERNEL, hyper=None, class_weight="balanced").fit(X, rare, sample_weight=counted)
+    sums = counted.sum() / 2.0 / np.where(rare, counted[rare].sum(), counted[~rare].sum())
+    same = model.fit(X, rare, sample_weight=counted * sums).predict_proba(NEW)
+    np.testing.assert_allclose(balanced.predict_proba(NEW), same, rtol=1e-9)
+    three = GPClassifier(KERNEL, hyper=None, class_weight={"a": 2.0, "b": 1.0, "c": 1.0}).fit(X, LABELS)
+    same = GPClassifier(KERNEL, hyper=None).fit(X, LABELS, sample_weight=np.where(rare, 2.0, 1.0)).predict_proba(NEW)
+    np.testing.assert_array_equal(three.predict_proba(NEW), same)
+
+
+def test_balanced_probabilities_are_those_of_another_population():
+    rng = np.random.default_rng(2)
+    rare = rng.random(300) < 0.1
+    inputs = rng.standard_normal((300, 1)) + rare[:, None]
+    kernel = bgp.kernels.Linear(2.0) + 10.0
+    means = [
+        GPClassifier(kernel, hyper=None, class_weight=each).fit(inputs, rare).predict_proba(inputs)[:, 1].mean()
+        for each in (None, "balanced")
+    ]
+    assert abs(means[0] - rare.mean()) < 0.02
+    assert means[1] > 3.0 * rare.mean()
+
+
+def test_weights_of_classes_that_do_not_do_are_named():
+    batch = X, LABELS == "a", (False, True)
+    with pytest.raises(ValueError, match="class_weight='balanced' needs all cases at once"):
+        GPClassifier(KERNEL, hyper=None, class_weight="balanced").partial_fit(*batch)
+    with pytest.raises(ValueError, match=r"'class_weight' parameter.*'balanced'"):
+        GPClassifier(KERNEL, hyper=None, class_weight="even").fit(X, LABELS)
+    told = GPClassifier(KERNEL, hyper=None, class_weight={True: 4.0}).partial_fit(*batch)
+    same = GPClassifier(KERNEL, hyper=None).partial_fit(*batch, sample_weight=np.where(batch[1], 4.0, 1.0))
+    np.testing.assert_array_equal(told.predict_proba(NEW), same.predict_proba(NEW))
+
+
+@pytest.mark.parametrize("column", ["dose", 0])
+def test_slopes_are_held_to_their_signs(column):
+    table = pd.DataFrame(X[:, :1], columns=["dose"])
+    grid = pd.DataFrame({"dose": np.linspace(X[:, 0].min(), X[:, 0].max(), 12)})
+    falls = GPClassifier(KERNEL, hyper=None, monotone={column: -1}).fit(table, REAL > 0).predict_proba(grid)[:, 1]
+    assert np.all(np.diff(falls) < 1e-3)
+    rises = GPRegressor(KERNEL, Noise(0.1), hyper=None, monotone={column: +1}).fit(table, REAL)
+    assert np.all(np.diff(rises.predict(grid)) > -1e-3)
+    assert not np.all(np.diff(GPRegressor(KERNEL, Noise(0.1), hyper=None).fit(table, REAL).predict(grid)) > -1e-3)
+    with pytest.raises(AttributeError, match="partial_fit") as refused:
+        _ = rises.partial_fit
+    assert "Leave out monotone" in str(refused.value.__cause__)
