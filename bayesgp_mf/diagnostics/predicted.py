@@ -78,17 +78,18 @@ class Predicted:
         each = [known.log_partition(self.targets, mean, variance).value for _, known, mean, variance in self.settings]
         return np.asarray(logsumexp(each, b=weights, axis=0))
 
-    def below(self, t: Array) -> Array:
-        """Return how likely the target of each case was to be at most t, ``(m,)``."""
-        found = np.zeros(len(self.targets))
+    def below(self, t: Array, cases: NDArray[np.intp] | None = None) -> Array:
+        """Return how likely the target of each case, or of those with the given numbers, was to be at most t."""
+        which = np.arange(len(self.targets)) if cases is None else cases
+        found = np.zeros(which.size)
         for weight, likelihood, mean, variance in self.settings:
-            each = likelihood.predictive_below(t, mean, variance)
+            each = likelihood.of_cases(which).predictive_below(t, mean[which], variance[which])
             if each is None:
                 raise UndefinedQuantityError(
                     f"{likelihood.display_name} does not say how likely a target is to be below a number "
                     "(predictive_below)."
                 )
-            found += weight * each
+            found += weight[which] * each
         return found
 
     def to_frame(self) -> pd.DataFrame:
@@ -299,6 +300,8 @@ def log_predictive_density(
     return np.asarray(logsumexp(each, b=process.weights[:, None], axis=0))
 
 
+SURE = 1e-13
+"""How likely a count may be to lie beyond another one that is then said to be the last of a case."""
 MOST_COUNTS = 1000
 """Largest count of a table that has a row for each: a figure has no room for more."""
 
@@ -443,6 +446,26 @@ def count_table(found: Predicted) -> CountTable:
             f"there is a row for each count, up to {MOST_COUNTS}, and the largest of this fit is {largest}. Use "
             "plot_calibration."
         )
-    count = np.arange(largest + 1)
-    total = np.array([np.sum(found.below(np.full(t.size, float(k)))) for k in count])
-    return CountTable(count, np.bincount(t, minlength=largest + 1), np.diff(total, prepend=0.0), t.size - total[-1])
+    total = _below_each(found, t, largest)
+    observed = np.bincount(t, minlength=largest + 1)
+    return CountTable(np.arange(largest + 1), observed, np.diff(total, prepend=0.0), t.size - total[-1])
+
+
+def _below_each(found: Predicted, t: NDArray[np.int64], largest: int) -> Array:
+    """Return how many cases are expected to have at most 0, 1, ... ``largest``.
+
+    Each case is looked at from its own count upwards and downwards, as far as the answer is neither one nor zero.
+    """
+    total, reached = np.zeros(largest + 1), np.zeros(largest + 2)
+    for step in (1, -1):
+        count = t if step > 0 else t - 1
+        (cases,) = np.nonzero(count >= 0)
+        count = count[cases]
+        while cases.size:
+            share = found.below(count.astype(np.float64), cases)
+            np.add.at(total, count, share)
+            ends = (share > 1.0 - SURE) | (count == largest) if step > 0 else (share < SURE) | (count == 0)
+            if step > 0:
+                np.add.at(reached, count[ends] + 1, 1.0)
+            cases, count = cases[~ends], count[~ends] + step
+    return total + np.cumsum(reached[:-1])

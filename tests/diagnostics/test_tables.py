@@ -8,7 +8,7 @@ from scipy.stats import mannwhitneyu, norm, poisson
 
 import bayesgp_mf as bgp
 from bayesgp_mf.diagnostics import confusion_table, count_table, pit_curve, predicted, roc_curve
-from tests.plots.fits import SMALL, TRIALS, X1, X2, F, Z, made
+from tests.plots.fits import MAKERS, ONE, SMALL, TRIALS, X1, X2, F, Z, made
 
 
 def millions():
@@ -89,6 +89,25 @@ def test_counts_and_what_is_expected_beyond_are_all_cases():
         np.testing.assert_allclose(table.expected.sum() + table.beyond, 24.0)
         assert table.observed.sum() == 24
     assert count_table(predicted(made("proportions"))).counts[-1] <= TRIALS.max()
+
+
+@pytest.mark.parametrize("kind", ["counts", "proportions", "groups", "far apart"])
+def test_each_case_is_looked_at_where_its_counts_are(kind):
+    """As the sum over all cases of each count is, at less work where these are far apart."""
+    far = np.repeat([3.0, 90.0], 12)
+    idata = made(kind) if kind in MAKERS else bgp.fit(X1, far, ONE, bgp.Poisson(), offset=np.log(far), **SMALL)
+    found, asked = predicted(idata), 0
+    total = [found.below(np.full(24, float(k))).sum() for k in range(int(found.targets.max()) + 1)]
+
+    class Counting(type(found)):
+        def below(self, t, cases=None):
+            nonlocal asked
+            asked += np.size(t)
+            return super().below(t, cases)
+
+    table = count_table(Counting(**{name: getattr(found, name) for name in found.__dataclass_fields__}))
+    np.testing.assert_allclose(np.cumsum(table.expected), total, rtol=0.0, atol=24 * 2e-13)
+    assert asked < 24 * len(total) * (0.7 if kind not in MAKERS else 1.01)
 
 
 @pytest.mark.parametrize("kind", ["counts", "groups", "proportions", "regression", "student"])

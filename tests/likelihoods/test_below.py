@@ -85,6 +85,18 @@ def test_flanks_that_are_steep_on_one_side_alone(a, b):
         np.testing.assert_allclose(found, [known], rtol=2e-9)
 
 
+def test_fewer_nodes_of_what_is_narrower_are_as_good(monkeypatch):
+    a, b = (grid.ravel()[:, None] for grid in np.meshgrid([1.0, 2.0, 30.0, 1e4], [1e-3, 0.3, 3.0, 30.0, np.inf]))
+    bend = np.where(np.isinf(b), a, a / (1.0 + a / b))
+    peak = np.log(a) - np.where(np.isinf(b), 0.0, np.log(b))
+    mean = peak + np.linspace(-6.0, 6.0, 13) / np.sqrt(bend)
+    found = []
+    for narrower in (below_module.NARROWER, 0.0):
+        monkeypatch.setattr(below_module, "NARROWER", narrower)
+        found.append([count_below(a, b, 0.0, mean, share / (1.0 + bend)) for share in (0.01, 0.1, 0.249)])
+    np.testing.assert_allclose(*found, rtol=1e-13, atol=1e-15)
+
+
 def test_offsets_are_added_first():
     offset = np.array([1.0, -2.0, 0.3])
     likelihood, mean = by_case(Poisson(), offset=offset), np.zeros(3)
