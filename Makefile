@@ -62,12 +62,16 @@ docs: $(STAMP)  ## build docs/_build/html, with the gallery (five minutes)
 	$(BIN)/sphinx-build -q -W --keep-going -b html docs docs/_build/html
 	$(BIN)/python docs/_ext/check_pages.py docs/_build/html
 
-dist: $(STAMP)  ## build dist/: a wheel and an sdist, checked, and the wheel tried outside the checkout (two minutes)
+# all supported ones that are here, on PATH or among pyenv's versions
+TRY ?= $(shell for minor in 11 12 13 14; do for each in python3.$$minor $${PYENV_ROOT:-$$HOME/.pyenv}/versions/3.$$minor.*/bin/python; do \
+	$$each -c "" 2>/dev/null && echo $$each && break; done; done)
+
+dist: $(STAMP)  ## build dist/: a wheel and an sdist, checked, and the wheel tried in each supported Python that is here (TRY)
 	$(INSTALL) build twine
 	rm -rf dist
 	$(BIN)/python -m build
 	$(BIN)/twine check --strict dist/*
-	$(BIN)/python tests/installed.py dist/*.whl
+	set -e; for each in $(TRY); do echo "=== $$each ==="; $$each tests/installed.py dist/*.whl; done
 
 $(STAMP): pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \

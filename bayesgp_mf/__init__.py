@@ -10,7 +10,7 @@ import importlib
 import pkgutil
 from typing import Any
 
-__version__ = "0.2.0"
+__version__ = "0.3.0"
 
 _STUB = (pkgutil.get_data(__name__, "__init__.pyi") or b"").decode()
 _HOME_OF = {line.split()[-1]: line.split()[1] for line in _STUB.splitlines() if line.startswith("from ")}

@@ -3,7 +3,7 @@
 It is imported, loads its data, prints what the README says, draws every plot and four reports, and runs those examples
 that need no extra.
 
-``make dist`` runs it: ``python tests/installed.py dist/bayesgp_mf-0.2.0-py3-none-any.whl``.
+``make dist`` runs it: ``python tests/installed.py dist/bayesgp_mf-0.3.0-py3-none-any.whl``.
 """
 
 from __future__ import annotations
