@@ -62,16 +62,21 @@ docs: $(STAMP)  ## build docs/_build/html, with the gallery (five minutes)
 	$(BIN)/sphinx-build -q -W --keep-going -b html docs docs/_build/html
 	$(BIN)/python docs/_ext/check_pages.py docs/_build/html
 
-# all supported ones that are here, on PATH or among pyenv's versions
-TRY ?= $(shell for minor in 11 12 13 14; do for each in python3.$$minor $${PYENV_ROOT:-$$HOME/.pyenv}/versions/3.$$minor.*/bin/python; do \
-	$$each -c "" 2>/dev/null && echo $$each && break; done; done)
+# the Pythons that the wheel is tried in: those on PATH or among pyenv's versions
+TRY ?= 3.11 3.12 3.13 3.14
 
 dist: $(STAMP)  ## build dist/: a wheel and an sdist, checked, and the wheel tried in each supported Python that is here (TRY)
 	$(INSTALL) build twine
 	rm -rf dist
 	$(BIN)/python -m build
 	$(BIN)/twine check --strict dist/*
-	set -e; for each in $(TRY); do echo "=== $$each ==="; $$each tests/installed.py dist/*.whl; done
+	for version in $(TRY); do \
+		for each in python$$version $${PYENV_ROOT:-$$HOME/.pyenv}/versions/$$version.*/bin/python; do \
+			if $$each -c "" 2>/dev/null; then \
+				echo "=== Python $$version ==="; $$each tests/installed.py dist/*.whl || exit 1; break; \
+			fi; \
+		done; \
+	done
 
 $(STAMP): pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
