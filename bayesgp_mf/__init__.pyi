@@ -12,6 +12,7 @@ from bayesgp_mf import pymc as pymc
 from bayesgp_mf import sharded as sharded
 from bayesgp_mf import sklearn as sklearn
 from bayesgp_mf import streams as streams
+from bayesgp_mf import survival as survival
 from bayesgp_mf.container.files import load as load
 from bayesgp_mf.container.files import save as save
 from bayesgp_mf.container.frames import to_frame as to_frame

@@ -33,6 +33,7 @@ from bayesgp_mf.inputs.frames import as_pandas, kind_of, row_labels
 from bayesgp_mf.inputs.groups import as_inputs_of
 from bayesgp_mf.inputs.inducing import as_inducing, warn_of_groups
 from bayesgp_mf.inputs.labels import encode_targets
+from bayesgp_mf.inputs.limits import with_limits
 from bayesgp_mf.inputs.options import as_kernel, as_likelihood, as_names, as_probabilities, check_model
 from bayesgp_mf.inputs.scales import warn_of_offset, warn_of_scale
 from bayesgp_mf.kernels import Kernel
@@ -102,6 +103,9 @@ def fit(
         Targets. Labels may be any two distinct values. Class 1 is the larger one, or the later one in the alphabet; of
         a pandas Categorical it is the later category, and categories without a case are dropped. With `Softmax` there
         may be any number of classes, in sorted order, or in that of a Categorical, all of whose categories are classes.
+        With `likelihoods.Censored` a structured array of a boolean field (was it seen?) and one of times, as
+        scikit-survival has it; two columns, time and event (booleans, or 0 and 1); or two columns, lower and upper
+        limit, the same where the target was seen and infinite where there is none.
         Rows match those of ``X`` by position; if both have row labels, these must be the same in the same order.
     kernel : Kernel or pymc.gp.cov.BaseCovariance, optional
         Prior covariance. By default that of `hyper.default_model`, whose parameters are chosen: a smooth function of
@@ -226,7 +230,8 @@ def fit(
     kind, table, y = kind_of(X), as_pandas("X", X), as_pandas("y", y)
     features, labels = tables.feature_names("X", table), row_labels("X", table)
     tables.check_all_same_cases(X=table, y=y, offset=offset, weights=weights)
-    likelihood, strategy = as_likelihood(likelihood), None if hyper is None else get_strategy(hyper)
+    y, likelihood = with_limits(y, as_likelihood(likelihood))
+    strategy = None if hyper is None else get_strategy(hyper)
     by_default: Collection[str] = ()
     without_kernel = kernel is None
     if without_kernel:

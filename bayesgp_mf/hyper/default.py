@@ -27,6 +27,7 @@ from bayesgp_mf.inference.problem import check_scale
 from bayesgp_mf.inputs.frames import as_pandas
 from bayesgp_mf.inputs.groups import columns_of_groups, with_columns
 from bayesgp_mf.inputs.labels import encode_targets
+from bayesgp_mf.inputs.limits import with_limits
 from bayesgp_mf.inputs.options import as_likelihood
 from bayesgp_mf.inputs.tables import as_inputs, as_offset, as_weights, check_here, feature_names
 from bayesgp_mf.kernels import Bias, Categorical, Gaussian, Kernel, Sum, Warped
@@ -130,6 +131,8 @@ def default_model(
     """
     check_here(X, None)
     table, likelihood = as_pandas("X", X), as_likelihood(likelihood)
+    if y is not None:
+        y, likelihood = with_limits(y, likelihood)
     names, groups = feature_names("X", table), columns_of_groups(table)
     inputs = as_inputs("X", with_columns(table, dict.fromkeys(groups, np.zeros(len(table)))))
     n, d = inputs.shape
@@ -265,7 +268,7 @@ def _of_targets(t: Array | None, likelihood: Likelihood, offset: Array | float, 
         exposed = float(np.average(np.broadcast_to(offset, t.shape), weights=w))
         rate = math.log(max(float(np.average(t, weights=w)), 0.0) + 0.5) - exposed
         return OF_COUNTS, 1.0 + rate**2
-    counted = w > 0
+    t, counted = likelihood.latent_of_targets(t), w > 0
     constant = np.ptp(t[counted]) == 0.0
     if constant and np.count_nonzero(counted) > 1:
         warn(f"y is constant ({t[counted][0]:g}): there is nothing to learn a function from.")

@@ -95,9 +95,10 @@ class Censored(WithLimits):
     def form(self, t: Array) -> Likelihood:
         """Return the likelihood of what is known of such targets."""
         if self.other_limit is None:
-            return self.likelihood.form(t)
+            return self.likelihood.form(t)  # type: ignore[no-any-return]
         other = of_each("Censored", "other limits", self._other, t)
-        return self.likelihood.between(np.fmin(t, other), np.fmax(t, other))  # where other is NaN both are t
+        # where other is NaN both are t
+        return self.likelihood.between(np.fmin(t, other), np.fmax(t, other))  # type: ignore[no-any-return]
 
     def check_targets(self, name: str, t: Array) -> None:
         """Raise a ValueError if the targets are none of the likelihood, or as many as there are limits."""
@@ -111,7 +112,7 @@ class Censored(WithLimits):
 
     def of_new_cases(self) -> Likelihood:
         """Return the likelihood of targets that are seen."""
-        return self.likelihood.of_new_cases()
+        return self.likelihood.of_new_cases()  # type: ignore[no-any-return]
 
     def with_parameters(self, **values: Any) -> Censored:
         """Return the likelihood with other parameters, of the same cases."""
@@ -119,7 +120,9 @@ class Censored(WithLimits):
 
     def to_dict(self) -> dict[str, Any]:
         """Return the likelihood of what is seen as its dict, and the other limits."""
-        other = None if self.other_limit is None else list(self.other_limit)
+        each = () if self.other_limit is None else self._other.tolist()
+        plain = [None if math.isnan(v) else v if math.isfinite(v) else str(v) for v in each]  # what any JSON may hold
+        other = None if self.other_limit is None else plain
         return {"likelihood": "Censored", "of": self.likelihood.to_dict(), "other_limit": other}
 
     def log_prob_graph(self, functions: Any, t: Any, f: Any, **values: Any) -> Any:

@@ -59,8 +59,8 @@ class Times(WithLimits):
         if bad.size:
             raise ValueError(
                 f"{name} must hold times > 0 for {type(self).__name__}, got {t[bad[0]]:g} at index {bad[0]} "
-                f"({bad.size} such cases). Correct or drop those; what happened before the first look, at a time a, is known to lie "
-                "between 0 and a: likelihoods.Censored."
+                f"({bad.size} such cases). Correct or drop those; what happened before the first look, at a time a, is "
+                "known to lie between 0 and a: likelihoods.Censored."
             )
 
     def latent_of_targets(self, t: Array) -> Array:
@@ -253,8 +253,9 @@ class _Between(Centred):
         moved = between if self.errors.moves else np.zeros_like(gap)
         above, w = self.errors.above(k * (a - f)), k * (b - f) + moved
         below = self.errors.below(w)
-        if self.errors.moves:  # as the limits meet log F is log w
-            below = tuple(np.where(seen, line, term) for line, term in zip((w, 1.0, 0.0, 0.0), below, strict=True))
+        if self.errors.moves:  # log F is w as the limits meet
+            line: tuple[Any, ...] = (w, 1.0, 0.0, 0.0)
+            below = tuple(np.where(seen, *pair) for pair in zip(line, below, strict=True))
         return above, below, gap, constant
 
     def _at(self, a: Array, b: Array, f: Array) -> Derivs:
@@ -347,7 +348,7 @@ class Exponential(_OfGumbel):
     array([0.632])
     """
 
-    shape: ClassVar[float] = 1.0
+    shape: ClassVar[float] = 1.0  # type: ignore[misc]
     allows_noise: ClassVar[str] = "likelihoods.Weibull(shape)"
 
 

@@ -18,6 +18,7 @@ from bayesgp_mf.inference.solution import Control, check_control
 from bayesgp_mf.inputs import tables
 from bayesgp_mf.inputs.frames import as_pandas, row_labels
 from bayesgp_mf.inputs.labels import encode_targets
+from bayesgp_mf.inputs.limits import with_limits
 from bayesgp_mf.likelihoods import Likelihood, Probit
 from bayesgp_mf.likelihoods.by_case import by_case
 from bayesgp_mf.matrices.blas import one_thread_if_small
@@ -213,7 +214,10 @@ class Marginal:
         X, y = as_pandas("X", X), as_pandas("y", y)
         tables.check_all_same_cases(X=X, y=y, offset=offset, weights=weights)
         table, n = X, len(X.get_value() if isinstance(X, SharedVariable) else X)
-        of_cases = by_case(self.likelihood, tables.as_offset(offset, table, n), tables.as_weights(weights, table, n))
+        likelihood = self.likelihood
+        if not isinstance(y, SharedVariable):
+            y, likelihood = with_limits(y, likelihood)
+        of_cases = by_case(likelihood, tables.as_offset(offset, table, n), tables.as_weights(weights, table, n))
         self._set_operations(of_cases)
         if not isinstance(X, SharedVariable):
             features, X = tables.feature_names("X", X), tables.as_inputs("X", X, copy=True)
@@ -223,7 +227,7 @@ class Marginal:
         class_names: tuple[str, ...] = ("0", "1") if binary else ()
         if not isinstance(y, SharedVariable):
             targets, class_names = encode_targets(
-                y, np.shape(y)[0] if isinstance(X, SharedVariable) else len(X), self.likelihood
+                y, np.shape(y)[0] if isinstance(X, SharedVariable) else len(X), likelihood
             )
             y = (targets > 0).astype(np.int64) if binary else targets
         self._observed = Observed(name, X, y, class_names, features)

@@ -181,6 +181,8 @@ class GPEstimator(NamingAbsent, BaseEstimator, abc.ABC):  # type: ignore[misc]  
         given = np.full(len(X), sample_weight) if np.isscalar(sample_weight) else sample_weight
         weights: Any = as_weights(given, X, len(X), "sample_weight")
         some = weights > 0
+        if self.likelihood is not None and self.likelihood.takes_limits:  # which has all cases, in order
+            some = np.ones(len(X), dtype=bool)
         X = X.iloc[some] if isinstance(X, pd.DataFrame) else X[some]
         return X, y[some], None if np.all(weights[some] == 1.0) else weights[some]
 

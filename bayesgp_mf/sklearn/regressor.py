@@ -12,6 +12,7 @@ from sklearn.base import RegressorMixin
 from bayesgp_mf.errors import UndefinedQuantityError
 from bayesgp_mf.inference.problem import check_scale
 from bayesgp_mf.inputs.labels import as_real_targets
+from bayesgp_mf.inputs.limits import with_limits
 from bayesgp_mf.likelihoods import Gaussian
 from bayesgp_mf.sklearn.estimator import NOISE, GPEstimator, where_streamed
 
@@ -85,7 +86,7 @@ class GPRegressor(RegressorMixin, GPEstimator):  # type: ignore[misc]  # scikit-
         X : (n, d) array_like
             Inputs, finite: an array or a data frame, whose columns of text go to `Categorical` kernels.
         y : (n,) array_like
-            Targets.
+            Targets; of `likelihoods.Censored` as `bayesgp_mf.fit` takes them.
         sample_weight : (n,) array_like, optional
             How often each case counts, as a power of its likelihood (`fit`, ``weights``); one of weight 0 is left out.
 
@@ -94,10 +95,11 @@ class GPRegressor(RegressorMixin, GPEstimator):  # type: ignore[misc]  # scikit-
         ValueError
             If an argument or a parameter is invalid.
         """
+        y, likelihood = with_limits(y, self._likelihood())
         X, y, weights = self._cases(X, y, sample_weight, y_numeric=True)
         y = y.astype(np.float64)
         self._set_units(y, weights)
-        self._keep(self._solved(X, (y - self._centre) / self._unit, self._likelihood(), weights))
+        self._keep(self._solved(X, (y - self._centre) / self._unit, likelihood, weights))
         return self
 
     @where_streamed

@@ -23,6 +23,8 @@ NEW = 4
 CLASSES = ("ash", "beech", "cedar")
 GROUPS = ("north", "south", "west")
 NEIGHBOURS = {"north": ["west"], "south": [], "west": ["north"]}
+OTHER = (np.nan, np.inf, np.nan, -np.inf, 0.9)
+"""Other limits of targets, of which two in five were seen."""
 
 LIKELIHOODS: dict[str, Callable[[int], Any]] = {
     "probit": lambda n: bgp.Probit(),
@@ -38,6 +40,12 @@ LIKELIHOODS: dict[str, Callable[[int], Any]] = {
     "binomial, trials of each": lambda n: bgp.Binomial(np.arange(n) % 4 + 1),
     "student": lambda n: bgp.StudentT(0.3, 4.0),
     "ordinal": lambda n: bgp.Ordinal([-0.7, 0.6], 0.5),
+    "log-normal": lambda n: likelihoods.LogNormal(0.3),
+    "weibull": lambda n: likelihoods.Weibull(2.0),
+    "exponential": lambda n: likelihoods.Exponential(),
+    "log-logistic": lambda n: likelihoods.LogLogistic(4.0),
+    "gaussian, censored": lambda n: likelihoods.Censored(likelihoods.Gaussian(0.3), np.resize(OTHER, n)),
+    "weibull, censored": lambda n: likelihoods.Censored(likelihoods.Weibull(2.0), np.resize(OTHER, n)),
     "softmax": lambda n: bgp.Softmax(),
     "multinomial probit": lambda n: bgp.MultinomialProbit(),
     "multinomial probit with flips": lambda n: bgp.MultinomialProbit(noise_variance=0.5, flip=0.05),

@@ -33,7 +33,7 @@ from tests.covering.options import (
 )
 from tests.covering.refusals import MADE, SLOW_POWERS
 
-OF_CASES = {"gaussian, noise of each", "binomial, trials of each"}
+OF_CASES = {"gaussian, noise of each", "binomial, trials of each", "gaussian, censored", "weibull, censored"}
 """Likelihoods that know one batch alone."""
 GAUSSIAN = {"gaussian"}
 FEWER = 24

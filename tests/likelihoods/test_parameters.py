@@ -7,10 +7,21 @@ import numpy as np
 import pytest
 from scipy.integrate import quad
 
-from bayesgp_mf.likelihoods import NegativeBinomial, Ordinal, Poisson, StudentT
+from bayesgp_mf.likelihoods import (
+    Censored,
+    Gaussian,
+    LogLogistic,
+    LogNormal,
+    NegativeBinomial,
+    Ordinal,
+    Poisson,
+    StudentT,
+    Weibull,
+)
 from bayesgp_mf.types import Derivs
 
 N = 30
+OTHER = np.resize([np.nan, np.inf, -np.inf, 0.9], N)
 CASES = [
     NegativeBinomial(0.3),
     NegativeBinomial(2.0),
@@ -20,6 +31,10 @@ CASES = [
     StudentT(0.3, 200.0),
     Ordinal((-1.0, 0.5), 0.7),
     Ordinal((-1.0, 0.0, 0.5, 2.0), 0.3),
+    Censored(Gaussian(0.4), OTHER),
+    Censored(LogNormal(0.4), OTHER),
+    Censored(Weibull(1.3), OTHER),
+    Censored(LogLogistic(2.0), OTHER),
 ]
 EACH = [(likelihood, name) for likelihood in CASES for name in likelihood.parameters]
 
@@ -83,7 +98,7 @@ def test_the_slopes_of_student_keep_their_digits_near_gaussian(df, z):
 
 
 def test_far_beyond_every_tail_nothing_breaks():
-    for likelihood, name in EACH:
+    for likelihood, name in (pair for pair in EACH if not isinstance(pair[0], Censored)):  # which have their own tails
         t = np.array([0.0, 1.0, 2.0 if isinstance(likelihood, Ordinal) else 20.0])
         for mean in (-600.0, -40.0, 40.0, 600.0):
             for variance in (0.0, 1e-8, 1.0, 1e8):

@@ -3,7 +3,9 @@
 The real ones are coal-mining disasters in Britain (counts by the year, of which two are not known, taken two years at a
 time: years observed are the exposure), and of the Pima women of the package the pregnancies of fifty, the diabetics
 among all women of an age, skin folds of fifty, one of which is a gross outlier, and of fifty how many pregnancies in
-four levels.
+four levels. Of censored times a fifth, half and nine in ten are censored where they are simulated; the real ones are of
+137 veterans with lung cancer (Kalbfleisch and Prentice, 1980) and of 200 women with breast cancer (the first of the
+German study group's), both as scikit-survival has them.
 """
 
 from __future__ import annotations
@@ -16,8 +18,19 @@ import numpy as np
 import bayesgp_mf as bgp
 from bayesgp_mf.datasets import load_pima
 from bayesgp_mf.kernels import Kernel
-from bayesgp_mf.likelihoods import Binomial, Likelihood, NegativeBinomial, Ordinal, Poisson, StudentT
+from bayesgp_mf.likelihoods import (
+    Binomial,
+    Censored,
+    Gaussian,
+    Likelihood,
+    NegativeBinomial,
+    Ordinal,
+    Poisson,
+    StudentT,
+    Weibull,
+)
 from bayesgp_mf.types import Array
+from validation.sampling.recorded import FOLDER
 
 SIMULATED = 3
 """Sets of each likelihood."""
@@ -28,6 +41,8 @@ SCALE, DF, FAR = 0.3, 4.0, 0.1
 """Of Student's t; the share of simulated targets that are moved far away."""
 CUTS = (-1.0, 0.0, 1.2)
 """Between ordered levels."""
+SHARES = (0.2, 0.5, 0.9)
+"""Of simulated times that are censored."""
 UNKNOWN = -1
 # fmt: off
 DISASTERS = (
@@ -99,6 +114,47 @@ def ordinal(seed: int) -> Model:
     return Model(X, likelihood.sample(f, rng), np.zeros(f.size), _KERNEL, likelihood)
 
 
+def weibull(seed: int) -> Model:
+    """Return times of which some are censored where the observation ends."""
+    X, f, rng = _process(seed, 5)
+    likelihood = Weibull(1.5)
+    t, end = likelihood.sample(f + 1.0, rng), rng.lognormal(0.0, 1.0, f.size)
+    end *= np.quantile(t / end, 1.0 - SHARES[seed])
+    other = np.where(t > end, np.inf, np.nan)
+    return Model(X, np.minimum(t, end), np.ones(f.size), _KERNEL, Censored(likelihood, other))
+
+
+def tobit(seed: int) -> Model:
+    """Return measurements of which those below a limit of detection are censored."""
+    X, f, rng = _process(seed, 6)
+    likelihood = Gaussian(0.2)
+    y = likelihood.sample(f, rng)
+    limit = np.quantile(y, SHARES[seed])
+    other = np.where(y < limit, -np.inf, np.nan)
+    return Model(X, np.maximum(y, limit), np.zeros(f.size), _KERNEL, Censored(likelihood, other))
+
+
+def veterans() -> Model:
+    """Return the days that veterans with lung cancer lived, by their Karnofsky score and age."""
+    days, died, karnofsky, age = _survival("veterans")
+    X = np.column_stack([(karnofsky - 60.0) / 20.0, (age - 60.0) / 10.0])
+    likelihood = Censored(Weibull(1.2), np.where(died == 1, np.nan, np.inf))
+    return Model(X, days, np.full(days.size, 4.5), bgp.kernels.Gaussian(1.5, 1.0), likelihood)
+
+
+def breast_cancer() -> Model:
+    """Return the log of years without breast cancer by the log of positive nodes and age."""
+    days, recurred, nodes, age = _survival("breast_cancer")
+    X = np.column_stack([np.log(nodes), (age - 50.0) / 10.0])
+    likelihood = Censored(Gaussian(0.8), np.where(recurred == 1, np.nan, np.inf))
+    return Model(X, np.log(days / 365.25), np.ones(days.size), bgp.kernels.Gaussian(1.5, 1.0), likelihood)
+
+
+def _survival(name: str) -> Array:
+    """Return the columns of a table of survival times."""
+    return np.loadtxt(FOLDER / "survival" / f"{name}.csv", delimiter=",", skiprows=1, unpack=True)
+
+
 def disasters() -> Model:
     """Return disasters in two years each, with the years that are known as exposure."""
     count = np.array((*DISASTERS, UNKNOWN), dtype=float).reshape(-1, 2)  # 111 years: the last pair has one
@@ -166,6 +222,8 @@ _SIMULATORS: Mapping[str, Callable[[int], Model]] = {
     "Binomial": binomial,
     "Ordinal": ordinal,
     "StudentT": student_t,
+    "Weibull": weibull,
+    "Tobit": tobit,
 }
 _REAL: Mapping[str, tuple[str, Callable[[], Model]]] = {
     "Poisson": ("coal-mining disasters", disasters),
@@ -173,10 +231,13 @@ _REAL: Mapping[str, tuple[str, Callable[[], Model]]] = {
     "Binomial": ("diabetics", diabetics),
     "Ordinal": ("levels of pregnancies", parity),
     "StudentT": ("skin folds", skin_folds),
+    "Weibull": ("veterans", veterans),
+    "Tobit": ("breast cancer", breast_cancer),
 }
 LIKELIHOODS = tuple(_SIMULATORS)
 COUNTS = ("Poisson", "NegativeBinomial", "Binomial", "Ordinal")
 """Those of which nearness is promised."""
+CENSORED = ("Weibull", "Tobit")
 NAMES: Mapping[str, tuple[str, ...]] = {
     likelihood: (*(f"simulated {seed + 1}" for seed in range(SIMULATED)), _REAL[likelihood][0])
     for likelihood in LIKELIHOODS

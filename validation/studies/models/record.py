@@ -59,6 +59,17 @@ def _observe(model: Model, value: Any) -> None:
             pm.OrderedProbit("y", eta=value / sd, cutpoints=cuts, compute_p=False, observed=levels)
         case "StudentT":
             pm.StudentT("y", nu=known.df, mu=value, sigma=known.scale, observed=model.y)
+        case "Censored":
+            seen, other = known.likelihood, np.asarray(known.other_limit)
+            below, above = np.isneginf(other), np.isposinf(other)
+            of_times = type(seen).__name__ == "Weibull"
+            target = (
+                pm.Weibull.dist(alpha=seen.shape, beta=pm.math.exp(value))
+                if of_times
+                else pm.Normal.dist(mu=value, sigma=np.sqrt(seen.noise_variance))
+            )
+            lower, upper = np.where(below, model.y, -np.inf), np.where(above, model.y, np.inf)
+            pm.Censored("y", target, lower=lower, upper=upper, observed=model.y)
         case other:
             raise ValueError(f"the likelihood must be one of {', '.join(LIKELIHOODS)}, got {other}.")
 

@@ -1,0 +1,374 @@
+"""Times to an event: how likely each case is to be without it, when half are, its hazard, and how good that was.
+
+All is of fits to targets whose distribution function is known: times, and measurements too.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import xarray as xr
+from numpy.typing import ArrayLike, NDArray
+from scipy.special import ndtri
+
+from bayesgp_mf.container.groups import Container
+from bayesgp_mf.container.read import from_container
+from bayesgp_mf.errors import UndefinedQuantityError
+from bayesgp_mf.inputs.frames import as_pandas, row_labels
+from bayesgp_mf.inputs.limits import with_limits
+from bayesgp_mf.inputs.options import as_probabilities
+from bayesgp_mf.inputs.tables import as_numbers, facts_of_new_cases
+from bayesgp_mf.likelihoods import Censored, Exponential, Likelihood
+from bayesgp_mf.likelihoods.below import quantiles
+from bayesgp_mf.processes.process import Part, with_new_cases
+from bayesgp_mf.types import Array
+
+__all__ = ["brier_curve", "concordance_index", "hazard", "kaplan_meier", "median_time", "survival_function"]
+
+_NODES = 199
+"""Latent values of each case at each setting of the hyperparameters, by whose quantiles bands are made."""
+_AT_ONCE = 2**22
+"""Pairs of cases that are compared at once."""
+
+
+def survival_function(
+    idata: Container,
+    X_new: ArrayLike,
+    times: ArrayLike,
+    *,
+    level: float = 0.9,
+    offset: ArrayLike | None = None,
+    **given: Any,
+) -> xr.Dataset:
+    """Return how likely new cases are to be without the event at given times.
+
+    Parameters
+    ----------
+    idata : InferenceData or DataTree
+        What `fit` returned, or the same loaded from a file.
+    X_new : (m, d) array_like
+        New inputs, as `predict` takes them.
+    times : (q,) array_like
+        Times.
+    level : float
+        Posterior probability of the bands.
+    offset : float or (m,) array_like, optional
+        Offsets of the new cases; required if the fit has offsets.
+    **given
+        ``kernel``, ``likelihood`` and ``method`` as for `predict`, where the container does not hold them.
+
+    Returns
+    -------
+    Dataset
+        ``mean``, the probability integrated over the posterior, and ``lower`` and ``upper``, the band of the
+        probability given latent value and hyperparameters, (obs_id, time).
+
+    Raises
+    ------
+    ValueError
+        If an argument is invalid.
+    UndefinedQuantityError
+        If the likelihood does not know how likely its targets are to be below a time.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import bayesgp_mf as bgp
+    >>> from bayesgp_mf.likelihoods import Censored, Weibull
+    >>> X, y = np.arange(6.0)[:, None], [[2.0, 1], [1.0, 1], [3.0, 0], [5.0, 1], [4.0, 1], [6.0, 0]]
+    >>> kernel = bgp.kernels.Gaussian(2.0) + bgp.kernels.Bias()
+    >>> idata = bgp.fit(X, y, kernel, Censored(Weibull(1.5)), draws=10, random_seed=1)
+    >>> bgp.survival.survival_function(idata, X[[0, 5]], [1.0, 4.0])["mean"].values.round(2)
+    array([[0.71, 0.17],
+           [0.94, 0.65]])
+    """
+    asked, at = _asked(idata, X_new, offset, given), _as_times(times)
+    found = [_with_band(asked, lambda setting, t=t: 1.0 - setting.below(t), level) for t in at]
+    return asked.dataset(np.stack(found, axis=-1), "mean", at)
+
+
+def hazard(
+    idata: Container,
+    X_new: ArrayLike,
+    times: ArrayLike,
+    *,
+    level: float = 0.9,
+    offset: ArrayLike | None = None,
+    **given: Any,
+) -> xr.Dataset:
+    """Return the rate of the event at given times among those new cases that are still without it.
+
+    Parameters
+    ----------
+    idata, X_new, times, level, offset, **given
+        As for `survival_function`; times > 0.
+
+    Returns
+    -------
+    Dataset
+        ``mean``, the rate among all that a case may be, density over survival probability, each integrated over the
+        posterior; and ``lower`` and ``upper``, the band of the rate given latent value and hyperparameters.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import bayesgp_mf as bgp
+    >>> from bayesgp_mf.likelihoods import Exponential
+    >>> X = np.arange(6.0)[:, None]
+    >>> idata = bgp.fit(X, [2.0, 1.0, 3.0, 5.0, 4.0, 6.0], bgp.kernels.Bias(), Exponential(), draws=10, random_seed=1)
+    >>> bgp.survival.hazard(idata, X[:1], [1.0, 9.0])["mean"].values.round(2)  # those who are left lived longer
+    array([[0.33, 0.25]])
+    """
+    asked, at = _asked(idata, X_new, offset, given), _as_times(times)
+    found = []
+    for t in at:
+        band = _with_band(asked, lambda setting, t=t: setting.density(t) / (1.0 - setting.below(t)), level)
+        density, above = asked.average(lambda s, t=t: s.density(t)), asked.average(lambda s, t=t: 1.0 - s.below(t))
+        found.append(np.stack([density / above, *band[1:]]))
+    return asked.dataset(np.stack(found, axis=-1), "mean", at)
+
+
+def median_time(
+    idata: Container, X_new: ArrayLike, *, level: float = 0.9, offset: ArrayLike | None = None, **given: Any
+) -> xr.Dataset:
+    """Return when half of those like each new case have had the event.
+
+    Parameters
+    ----------
+    idata, X_new, level, offset, **given
+        As for `survival_function`.
+
+    Returns
+    -------
+    Dataset
+        ``median``, at which the ``mean`` of `survival_function` is one half, and ``lower`` and ``upper``, the band of
+        the median given latent value and hyperparameters, (obs_id).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import bayesgp_mf as bgp
+    >>> from bayesgp_mf.likelihoods import LogNormal
+    >>> X, times = np.arange(4.0)[:, None], [1.0, 2.0, 4.0, 8.0]
+    >>> idata = bgp.fit(X, times, bgp.kernels.Linear() + bgp.kernels.Bias(), LogNormal(0.1), draws=10, random_seed=1)
+    >>> bgp.survival.median_time(idata, [[4.0]])["median"].values.round(0)
+    array([15.])
+    """
+    asked, half = _asked(idata, X_new, offset, given), np.array([0.5])
+    centre, spread = asked.average(lambda s: s.mean), asked.average(lambda s: np.sqrt(s.variance)) + 1.0
+
+    def below(t: Array) -> Array:
+        return asked.average(lambda setting: setting.below(t))
+
+    def of_values(setting: _Setting) -> Array:
+        shape = setting.mean.shape
+        flat = [np.broadcast_to(each, shape).ravel() for each in (centre, spread)]
+        return quantiles(lambda t: setting.below(t.reshape(shape)).reshape(t.shape), half, *flat, whole=False).reshape(
+            shape
+        )
+
+    middle = quantiles(below, half, centre, spread, whole=False)[0]
+    return asked.dataset(np.stack([middle, *_with_band(asked, of_values, level)[1:]]), "median")
+
+
+class _Setting(NamedTuple):
+    """Latent Gaussians of new cases ``(..., m)`` at one setting of the hyperparameters, and its weight."""
+
+    likelihood: Likelihood
+    mean: Array
+    variance: Array
+    weight: float
+
+    def below(self, t: Any) -> Array:
+        """Return how likely targets are to be at most t."""
+        known = self.likelihood.predictive_below(t + np.zeros_like(self.mean), self.mean, self.variance)
+        if known is None:
+            raise UndefinedQuantityError(
+                f"{self.likelihood.display_name} does not know how likely a target is to be at most t. Fit times by "
+                "likelihoods.Weibull or another one of times, or likelihoods.Censored of it."
+            )
+        return known
+
+    def density(self, t: float) -> Array:
+        """Return the density of targets at t."""
+        return np.exp(self.likelihood.log_partition(np.full(self.mean.shape, t), self.mean, self.variance).value)
+
+    def values(self) -> _Setting:
+        """Return latent values ``(nodes, m)`` that are known, of equal weights."""
+        scores = ndtri((np.arange(_NODES) + 0.5) / _NODES)
+        f = self.mean + np.sqrt(self.variance) * scores[:, None]
+        return self._replace(mean=f, variance=np.zeros(f.shape))
+
+
+class _Asked(NamedTuple):
+    """New cases at each setting of the hyperparameters, and their labels."""
+
+    settings: list[_Setting]
+    labels: NDArray[Any]
+
+    def average(self, of: Any) -> Array:
+        """Return the average of what a function finds at the settings."""
+        return np.asarray(sum(setting.weight * of(setting) for setting in self.settings))
+
+    def dataset(self, found: Array, name: str, times: Array | None = None) -> xr.Dataset:
+        """Return an average and its band ``(3, m, ...)`` by name."""
+        dims = ("obs_id",) if times is None else ("obs_id", "time")
+        coords = {"obs_id": self.labels} | ({} if times is None else {"time": times})
+        return xr.Dataset(dict(zip((name, "lower", "upper"), ((dims, each) for each in found), strict=True)), coords)
+
+
+def _asked(idata: Container, X_new: Any, offset: Any, given: dict[str, Any]) -> _Asked:
+    """Return what is to be asked of new cases."""
+    process, table = from_container(idata, **given), as_pandas("X_new", X_new)
+    X = process.new_inputs(table)
+    process = with_new_cases(process, facts_of_new_cases(table, len(X), offset, None))
+    labels = row_labels("X_new", table)
+
+    def at(part: Part, weight: float) -> _Setting:
+        return _Setting(part.new_likelihood, *part.latent_at(X), weight)
+
+    settings = [at(*pair) for pair in zip(process.parts, process.weights, strict=True)]
+    return _Asked(settings, np.arange(len(X)) if labels is None else labels)
+
+
+def _with_band(asked: _Asked, of: Any, level: float) -> Array:
+    """Return the average ``(m,)`` of what a function finds of settings, and the band of what it finds of values."""
+    (inside,) = as_probabilities("level", [level])  # type: ignore[misc]
+    half = 0.5 * (1.0 - inside)
+    values = np.concatenate([of(setting.values()) for setting in asked.settings])
+    weights = np.repeat([setting.weight for setting in asked.settings], _NODES)[:, None] + np.zeros(values.shape)
+    band = np.quantile(values, [half, 1.0 - half], axis=0, weights=weights, method="inverted_cdf")
+    return np.stack([asked.average(of), *band])
+
+
+def _as_times(times: ArrayLike) -> Array:
+    found = np.atleast_1d(as_numbers("times", times))
+    if found.ndim != 1 or not np.all(np.isfinite(found)):
+        raise ValueError(f"times must be finite numbers (q,), got {times!r:.80}.")
+    return found
+
+
+def _time_and_event(name: str, y: Any) -> tuple[Array, NDArray[np.bool_]]:
+    """Return times, and whether each is that of the event, of targets as `fit` takes them."""
+    t, told = with_limits(y, Censored(Exponential()))
+    other = np.full(len(t), np.nan) if told.other_limit is None else np.asarray(told.other_limit)  # type: ignore[attr-defined]
+    if np.any(other < np.inf):
+        raise ValueError(f"{name} must have times that were seen or are censored from the right, and has other limits.")
+    return np.asarray(t, dtype=np.float64), np.isnan(other)
+
+
+def kaplan_meier(y: ArrayLike) -> tuple[Array, Array]:
+    """Return the distinct times ``(k,)`` of cases and the share without the event after each (Kaplan and Meier, 1958).
+
+    Parameters
+    ----------
+    y : array_like
+        Times and events, as `fit` takes them.
+
+    Examples
+    --------
+    >>> import bayesgp_mf as bgp
+    >>> bgp.survival.kaplan_meier([[1.0, 1], [2.0, 0], [2.0, 1], [3.0, 1]])[1]
+    array([0.75, 0.5 , 0.  ])
+    """
+    time, event = _time_and_event("y", y)
+    return _product_limit(time, event)
+
+
+def _product_limit(
+    time: Array, event: NDArray[np.bool_], after: NDArray[np.bool_] | None = None
+) -> tuple[Array, Array]:
+    """Return distinct times and the share without the event after each; ``after`` are gone before one is at risk."""
+    distinct, which = np.unique(time, return_inverse=True)
+    at_risk = np.cumsum(np.bincount(which)[::-1])[::-1]
+    if after is not None:
+        at_risk = at_risk - np.bincount(which, after)
+    happened = np.bincount(which, event)
+    return distinct, np.asarray(np.cumprod(1.0 - happened / np.maximum(at_risk, 1)), dtype=np.float64)
+
+
+def concordance_index(y: ArrayLike, predicted: ArrayLike) -> float:
+    """Return the share of pairs of cases that were predicted in the order in which they had the event.
+
+    Pairs of which it is known who had it first (Harrell et al., Statistics in Medicine 15, 1996, p. 370); one that was
+    predicted to be equal counts half. Two events at one time are no such pair.
+
+    Parameters
+    ----------
+    y : array_like
+        Times and events, as `fit` takes them.
+    predicted : (n,) array_like
+        What is larger where the event comes later, such as `median_time`.
+
+    Raises
+    ------
+    ValueError
+        If there is no such pair.
+
+    Examples
+    --------
+    >>> import bayesgp_mf as bgp
+    >>> bgp.survival.concordance_index([[1.0, 1], [2.0, 0], [3.0, 1]], [0.5, 2.0, 1.5])
+    1.0
+    """
+    time, event = _time_and_event("y", y)
+    score = np.asarray(predicted, dtype=np.float64)
+    if score.shape != time.shape or not np.all(np.isfinite(score)):
+        raise ValueError(f"predicted must be a finite number for each of {time.size} cases, got shape {score.shape}.")
+    pairs = ordered = 0.0
+    (first,) = np.nonzero(event)
+    for some in np.array_split(first, max(1, first.size * time.size // _AT_ONCE)):
+        earlier = (time[some, None] < time) | ((time[some, None] == time) & ~event)
+        pairs += np.sum(earlier)
+        gap = score - score[some, None]
+        ordered += np.sum(earlier & (gap > 0)) + 0.5 * np.sum(earlier & (gap == 0))
+    if not pairs:
+        raise ValueError("y has no two cases of which it is known who had the event first.")
+    return float(ordered / pairs)
+
+
+def brier_curve(y: ArrayLike, survival: ArrayLike, times: ArrayLike, *, y_fit: ArrayLike | None = None) -> Array:
+    """Return mean squared errors of survival probabilities at given times, in which censored cases are weighed for.
+
+    Each case counts by the inverse of the probability to be still observed (Graf et al., Statistics in Medicine 18,
+    1999, eq. 10), from the Kaplan-Meier curve of the censoring.
+
+    Parameters
+    ----------
+    y : array_like
+        Times and events, as `fit` takes them.
+    survival : (n, q) array_like
+        Probability of each case to be without the event at each time, such as `survival_function`.
+    times : (q,) array_like
+        Times, before the last one that was observed.
+    y_fit : array_like, optional
+        Times and events by which the censoring is estimated, such as those of the fit; by default ``y``.
+
+    Returns
+    -------
+    (q,) array
+        0 is best; 0.25 is what a probability of one half has.
+
+    Examples
+    --------
+    >>> import bayesgp_mf as bgp
+    >>> bgp.survival.brier_curve([[1.0, 1], [2.0, 0], [3.0, 1]], [[0.2], [0.9], [0.7]], [1.5]).round(3)
+    array([0.047])
+    """
+    (time, event), at = _time_and_event("y", y), _as_times(times)
+    p = np.asarray(survival, dtype=np.float64)
+    if p.shape != (time.size, at.size) or not np.all((p >= 0) & (p <= 1)):
+        raise ValueError(f"survival must hold probabilities ({time.size}, {at.size}), a row a case, got {p.shape}.")
+    known, seen = (time, event) if y_fit is None else _time_and_event("y_fit", y_fit)
+    distinct, observed = _product_limit(known, ~seen, seen)
+    steps = np.concatenate([[1.0], observed])
+
+    def still(t: Array) -> Array:
+        return steps[np.searchsorted(distinct, t, side="right")]
+
+    if np.any(still(at) <= 0):
+        raise ValueError(f"times must be before {distinct[observed <= 0][0]:g}, from which on no case was observed.")
+    had, not_yet = (time[:, None] <= at) & event[:, None], time[:, None] > at
+    own = np.where(event, still(time), 1.0)[:, None]
+    return np.asarray(np.mean(had * p**2 / own + not_yet * (1.0 - p) ** 2 / still(at), axis=0))
