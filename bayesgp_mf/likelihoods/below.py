@@ -31,7 +31,7 @@ FEWER = 8.0
 NODES: Array = np.linspace(-8.8, 8.8, 89)
 """Those of a standard Gaussian."""
 NARROWER, EVERY_THIRD = 0.25, NODES[2::3]
-"""Share of the variance of V up to which that of f needs fewer nodes: beyond their frequencies is less than exp(-36)."""
+"""Share of V's variance up to which that of f needs fewer nodes: beyond their frequencies is less than exp(-36)."""
 SMALL = 1e-5
 """Below it four terms of a series of the exponential are all its digits."""
 LONG = 0.1
