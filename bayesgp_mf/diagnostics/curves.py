@@ -96,11 +96,11 @@ def curve(fit: Fitted, column: int, *, scale: Scale, probabilities: Sequence[flo
     levels = np.asarray(probabilities, dtype=np.float64)
     mean = fit.process.latent_at(X)[0] if scale == "latent" else fit.expected(X)
     unknown = scale == "target" and mean.ndim > 1
-    quantiles = np.empty((0, *mean.shape)) if unknown else _quantiles(fit.asked(at.size), X, scale, levels)
+    quantiles = np.empty((0, *mean.shape)) if unknown else quantiles_at(fit.asked(at.size), X, scale, levels)
     return Curve(fit.names[column], at, mean, quantiles, fit.levels.get(column, ()))
 
 
-def _quantiles(process: Process, X: Array, scale: Scale, levels: Array) -> Array:
+def quantiles_at(process: Process, X: Array, scale: Scale, levels: Array) -> Array:
     """Return quantiles ``(q, m, ...)`` of f, or of the mean of a target given f, which rises with f."""
     scores = ndtri(levels) if len(process.parts) == 1 else ndtri((np.arange(SCORES) + 0.5) / SCORES)
     each = []

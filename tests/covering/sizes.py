@@ -70,6 +70,7 @@ NO_THRESHOLDS: dict[str, str] = {
         "plots.curves.A_PERIOD plots.curves.MANY plots.curves.MOST_LEVEL plots.duels.FEW plots.duels.LABELLED "
         "plots.duels.ROWS plots.predictions.MANY "
         "plots.predictions.LETTERS plots.rows.ROWS plots.surface.FEW_CLASSES plots.surface.FEWEST "
+        "plots.surface.MOST_CASES "
         "processes.process.SHOWN reports.computation.MOST_INPUTS reports.computation.MOST_CLASSES "
         "reports.computation.LONGEST reports.computation.MOST reports.page.LARGEST_SVG reports.page.WIDE "
         "reports.page.LONG reports.predictions.MOST_CLASSES reports.predictions.MOST_INPUTS "

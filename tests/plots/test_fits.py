@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import cache, partial
 
 import arviz as az
 import matplotlib as mpl
@@ -10,9 +11,12 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 from matplotlib.figure import Figure
+from scipy.stats import norm
 
 import bayesgp_mf as bgp
 from bayesgp_mf import plots
+from bayesgp_mf.plots import surface
+from bayesgp_mf.plots._axes import DIVERGING, SEQUENTIAL
 from bayesgp_mf.plots.surface import grid_of_classes
 from tests.plots.fits import EXPOSURE, MAKERS, NOISE, ONE, RNG, SMALL, TRIALS, WARDS, X1, X2, F, Z, made, streamed
 
@@ -152,6 +156,87 @@ def test_a_surface_has_the_probabilities_of_predict():
     p = bgp.posterior(made("inducing")).predict_proba(grid)
     np.testing.assert_allclose(np.ravel(mesh.get_array()), p, rtol=1e-9)
     assert (ax.get_xlabel(), ax.get_ylabel()) == ("age\n(1 other input at the median)", "weight")
+
+
+def coloured(ax):
+    """Return the values of a map, and its colours."""
+    mesh = next(each for each in ax.collections if type(each).__name__ == "QuadMesh")
+    return np.ravel(mesh.get_array()), mesh
+
+
+KM = X2[["age", "weight"]].set_axis(["x (km)", "y (km)"], axis=1)
+RATE = 3.0 * np.exp(0.5 * X2["age"].to_numpy())
+
+
+@cache
+def mapped(kind):
+    """Return a fit over two inputs."""
+    if kind == "far from zero":
+        return bgp.fit(KM, 50.0 + Z, bgp.kernels.Gaussian(1.0, 2500.0), bgp.likelihoods.Gaussian(0.1), **SMALL)
+    if kind == "counts":
+        return bgp.fit(KM, np.round(RATE), bgp.kernels.Gaussian([1.0, 2.0]), bgp.Poisson(), **SMALL)
+    return bgp.fit(KM.set_axis(["age", "weight"], axis=1), Z > 0, bgp.kernels.Gaussian([1.0, 2.0], 4.0), **SMALL)
+
+
+@pytest.mark.parametrize("kind", ["labels", "counts"])
+@pytest.mark.parametrize("scale", ["latent", "target"])
+def test_a_surface_says_how_sure_it_is(kind, scale):
+    """As draws of f at the same inputs say."""
+    fit = mapped(kind)
+    draw = partial(plots.plot_surface, fit, points=2, scale=scale, cases=False)
+    ax = draw(what="sd")
+    x, y = ax.get_xlim(), ax.get_ylim()
+    grid = np.column_stack([np.tile(x, 2), np.repeat(y, 2)])
+    mean, variance = bgp.posterior(fit).latent(grid)
+    f = mean + np.sqrt(variance) * np.random.default_rng(1).standard_normal((40_000, 4))
+    link = {"labels": norm.cdf, "counts": np.exp}[kind] if scale == "target" else lambda f: f
+    drawn = link(f)
+    np.testing.assert_allclose(coloured(ax)[0], drawn.std(axis=0), rtol=0.06)
+    low, high = np.quantile(drawn, [0.05, 0.95], axis=0)
+    np.testing.assert_allclose(coloured(draw(what="interval"))[0], high - low, rtol=0.04)
+    above = np.median(drawn)
+    likely = coloured(draw(what="probability", above=above))[0]
+    np.testing.assert_allclose(likely, np.mean(drawn > above, axis=0), atol=0.01)
+
+
+def test_two_hues_are_for_values_about_a_middle():
+    two, one = plt.get_cmap(DIVERGING), plt.get_cmap(SEQUENTIAL)
+    _, mesh = coloured(plots.plot_surface(mapped("labels"), points=5, scale="latent"))
+    assert mesh.get_cmap() == two
+    assert mesh.norm.vmin == -mesh.norm.vmax
+    assert coloured(plots.plot_surface(mapped("labels"), points=5))[1].get_cmap() == two  # about a half
+    for options in ({"scale": "latent"}, {}, {"what": "sd"}):
+        values, mesh = coloured(plots.plot_surface(mapped("far from zero"), points=5, **options))
+        assert mesh.get_cmap() == one
+        assert (mesh.norm.vmin, mesh.norm.vmax) == (values.min(), values.max())
+
+
+def test_axes_of_one_unit_have_one_scale_and_room_for_the_legend():
+    ax = plots.plot_surface(mapped("far from zero"), points=5)
+    assert ax.get_aspect() == 1.0
+    ax.figure.canvas.draw()
+    box = ax.get_legend().get_window_extent()
+    assert box.y1 <= ax.figure.bbox.y1 + 1
+    assert plots.plot_surface(mapped("labels"), points=5).get_aspect() == "auto"  # of two length scales
+
+
+def test_of_many_cases_some_are_drawn_or_none(monkeypatch):
+    monkeypatch.setattr(surface, "MOST_CASES", 7)
+    shown = [each for each in plots.plot_surface(mapped("counts"), points=5).lines if each.get_label()[0] != "_"]
+    assert [(each.get_label(), each.get_xdata().size) for each in shown] == [("one case (7 of 24)", 7)]
+    ax = plots.plot_surface(mapped("counts"), points=5, cases=False)
+    assert not ax.lines
+    assert ax.get_legend() is None
+    ax = plots.plot_surface(made("classes"), features=(0, 1), points=5, cases=False)
+    assert {text.get_text() for text in ax.get_legend().get_texts()} <= set("abc")
+
+
+@pytest.mark.parametrize(
+    "options", [{"what": "probability"}, {"above": 1.0}, {"what": "sd", "above": 1.0}, {"what": "var"}, {"cases": 3}]
+)
+def test_what_a_map_of_numbers_cannot_show_is_refused(options):
+    with pytest.raises(ValueError, match=r"what|cases"):
+        plots.plot_surface(mapped("counts"), points=3, **options)
 
 
 def test_other_inputs_are_at_their_medians():
