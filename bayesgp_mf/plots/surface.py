@@ -194,7 +194,7 @@ def _values(fit: Fitted, X: Array, what: What, scale: Scale, above: float | None
         return _probability_above(fit, X, scale, above)
     if what == "interval":
         low, high = quantiles_at(fit.asked(len(X)), X, scale, np.array([0.05, 0.95]))
-        return high - low
+        return np.asarray(high - low)
     if scale == "latent":
         return np.sqrt(fit.process.latent_at(X)[1])
     process, each = fit.asked(len(X)), []

@@ -173,7 +173,7 @@ class GPEstimator(NamingAbsent, BaseEstimator, abc.ABC):  # type: ignore[misc]  
         self, X: Any, y: Any, sample_weight: Any, *, reset: bool = True, **options: Any
     ) -> tuple[Any, Any, Array | None]:
         """Return inputs, targets and weights of the cases that count at all; as weights None if all are 1."""
-        _ = self._given_likelihood  # which raises if it is none
+        likelihood = self._given_likelihood  # which raises if it is none
         X, y = self._checked(X, y, sample_weight, reset=reset, **options)
         self._seed = _seed(self.random_state)
         if sample_weight is None:
@@ -181,7 +181,7 @@ class GPEstimator(NamingAbsent, BaseEstimator, abc.ABC):  # type: ignore[misc]  
         given = np.full(len(X), sample_weight) if np.isscalar(sample_weight) else sample_weight
         weights: Any = as_weights(given, X, len(X), "sample_weight")
         some = weights > 0
-        if self.likelihood is not None and self.likelihood.takes_limits:  # which has all cases, in order
+        if likelihood is not None and likelihood.takes_limits:  # which has all cases, in order
             some = np.ones(len(X), dtype=bool)
         X = X.iloc[some] if isinstance(X, pd.DataFrame) else X[some]
         return X, y[some], None if np.all(weights[some] == 1.0) else weights[some]
