@@ -37,8 +37,6 @@ __all__ = [
 
 _NODES = 199
 """Latent values of each case at each setting of the hyperparameters, by whose quantiles bands are made."""
-_AT_ONCE = 2**22
-"""Pairs of cases that are compared at once."""
 
 
 def survival_function(
@@ -389,12 +387,10 @@ def concordance_index(y: ArrayLike, predicted: ArrayLike) -> float:
     if score.shape != time.shape or not np.all(np.isfinite(score)):
         raise ValueError(f"predicted must be a finite number for each of {time.size} cases, got shape {score.shape}.")
     pairs = ordered = 0.0
-    (first,) = np.nonzero(event)
-    for some in np.array_split(first, max(1, first.size * time.size // _AT_ONCE)):
-        earlier = (time[some, None] < time) | ((time[some, None] == time) & ~event)
-        pairs += np.sum(earlier)
-        gap = score - score[some, None]
-        ordered += np.sum(earlier & (gap > 0)) + 0.5 * np.sum(earlier & (gap == 0))
+    for one in np.flatnonzero(event):
+        gap = (score - score[one])[(time > time[one]) | ((time == time[one]) & ~event)]
+        pairs += gap.size
+        ordered += np.sum(gap > 0) + 0.5 * np.sum(gap == 0)
     if not pairs:
         raise ValueError("y has no two cases of which it is known who had the event first.")
     return float(ordered / pairs)
