@@ -12,6 +12,7 @@ import xarray as xr
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import ndtri
 
+from bayesgp_mf.arguments import as_generator, check_integers
 from bayesgp_mf.container.groups import Container
 from bayesgp_mf.container.read import from_container
 from bayesgp_mf.errors import UndefinedQuantityError
@@ -24,12 +25,18 @@ from bayesgp_mf.likelihoods.below import quantiles
 from bayesgp_mf.processes.process import Part, with_new_cases
 from bayesgp_mf.types import Array
 
-__all__ = ["brier_curve", "concordance_index", "hazard", "kaplan_meier", "median_time", "survival_function"]
+__all__ = [
+    "brier_curve",
+    "concordance_index",
+    "hazard",
+    "kaplan_meier",
+    "median_time",
+    "population_survival",
+    "survival_function",
+]
 
 _NODES = 199
 """Latent values of each case at each setting of the hyperparameters, by whose quantiles bands are made."""
-_AT_ONCE = 2**22
-"""Pairs of cases that are compared at once."""
 
 
 def survival_function(
@@ -172,6 +179,59 @@ def median_time(
     return asked.dataset(np.stack([middle, *_with_band(asked, of_values, level)[1:]]), "median")
 
 
+def population_survival(
+    idata: Container,
+    times: ArrayLike,
+    X_new: ArrayLike | None = None,
+    *,
+    level: float = 0.9,
+    draws: int = 200,
+    random_seed: Any = None,
+    offset: ArrayLike | None = None,
+    **given: Any,
+) -> xr.Dataset:
+    """Return which share of a group of cases is expected to be without the event at given times.
+
+    Parameters
+    ----------
+    idata, times, level, offset, **given
+        As for `survival_function`.
+    X_new : (m, d) array_like, optional
+        Inputs of the group; by default the cases of the fit.
+    draws : int
+        Functions of the posterior, by which the band is made.
+    random_seed : int, numpy.random.Generator or None
+        Source of them.
+
+    Returns
+    -------
+    Dataset
+        ``mean``, and ``lower`` and ``upper``, the band of the share given the function and the hyperparameters (time).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import bayesgp_mf as bgp
+    >>> from bayesgp_mf.likelihoods import Exponential
+    >>> X = np.arange(6.0)[:, None]
+    >>> idata = bgp.fit(X, [2.0, 1.0, 3.0, 5.0, 4.0, 6.0], bgp.kernels.Bias(), Exponential(), draws=10, random_seed=1)
+    >>> bgp.survival.population_survival(idata, [1.0, 9.0], random_seed=1)["mean"].values.round(2)
+    array([0.71, 0.08])
+    """
+    asked, at, rng = _asked(idata, X_new, offset, given), _as_times(times), as_generator(random_seed)
+    check_integers(1, draws=draws)
+    drawn = [
+        setting._replace(mean=f, variance=np.zeros(f.shape))
+        for setting, part in zip(asked.settings, asked.parts, strict=True)
+        for f in [part.draw_at(asked.X, max(1, round(draws * setting.weight)), rng)]
+    ]
+    shares = np.concatenate([np.stack([(1.0 - s.below(t)).mean(axis=-1) for t in at], axis=-1) for s in drawn])
+    weights = np.concatenate([np.full(len(s.mean), s.weight / len(s.mean)) for s in drawn])
+    mean = [asked.average(lambda setting, t=t: 1.0 - setting.below(t)).mean() for t in at]
+    found = zip(("mean", "lower", "upper"), (mean, *_band(shares, weights, level)), strict=True)
+    return xr.Dataset({name: ("time", np.asarray(each)) for name, each in found}, {"time": at})
+
+
 class _Setting(NamedTuple):
     """Latent Gaussians of new cases ``(..., m)`` at one setting of the hyperparameters, and its weight."""
 
@@ -206,6 +266,8 @@ class _Asked(NamedTuple):
 
     settings: list[_Setting]
     labels: NDArray[Any]
+    parts: tuple[Part, ...]
+    X: Array
 
     def average(self, of: Any) -> Array:
         """Return the average of what a function finds at the settings."""
@@ -221,25 +283,33 @@ class _Asked(NamedTuple):
 def _asked(idata: Container, X_new: Any, offset: Any, given: dict[str, Any]) -> _Asked:
     """Return what is to be asked of new cases."""
     process, table = from_container(idata, **given), as_pandas("X_new", X_new)
-    X = process.new_inputs(table)
-    process = with_new_cases(process, facts_of_new_cases(table, len(X), offset, None))
+    first = process.parts[0]
+    X = first.X if table is None else process.new_inputs(table)
+    if table is None:
+        offset = first.problem.likelihood.stored_by_case.get("offset")
+    process = with_new_cases(process, facts_of_new_cases(X if table is None else table, len(X), offset, None))
     labels = row_labels("X_new", table)
 
     def at(part: Part, weight: float) -> _Setting:
         return _Setting(part.new_likelihood, *part.latent_at(X), weight)
 
     settings = [at(*pair) for pair in zip(process.parts, process.weights, strict=True)]
-    return _Asked(settings, np.arange(len(X)) if labels is None else labels)
+    return _Asked(settings, np.arange(len(X)) if labels is None else labels, process.parts, X)
 
 
 def _with_band(asked: _Asked, of: Any, level: float) -> Array:
     """Return the average ``(m,)`` of what a function finds of settings, and the band of what it finds of values."""
-    (inside,) = as_probabilities("level", [level])  # type: ignore[misc]
-    half = 0.5 * (1.0 - inside)
     values = np.concatenate([of(setting.values()) for setting in asked.settings])
-    weights = np.repeat([setting.weight for setting in asked.settings], _NODES)[:, None] + np.zeros(values.shape)
-    band = np.quantile(values, [half, 1.0 - half], axis=0, weights=weights, method="inverted_cdf")
-    return np.stack([asked.average(of), *band])
+    return np.stack(
+        [asked.average(of), *_band(values, np.repeat([one.weight for one in asked.settings], _NODES), level)]
+    )
+
+
+def _band(values: Array, weights: Array, level: float) -> Array:
+    """Return the ends ``(2, m)`` of the central interval of values ``(k, m)`` with weights ``(k,)``."""
+    (inside,) = as_probabilities("level", [level])  # type: ignore[misc]
+    ends, each = [0.5 * (1.0 - inside), 0.5 * (1.0 + inside)], weights[:, None] + np.zeros(values.shape)
+    return np.asarray(np.quantile(values, ends, axis=0, weights=each, method="inverted_cdf"))
 
 
 def _as_times(times: ArrayLike) -> Array:
@@ -317,12 +387,10 @@ def concordance_index(y: ArrayLike, predicted: ArrayLike) -> float:
     if score.shape != time.shape or not np.all(np.isfinite(score)):
         raise ValueError(f"predicted must be a finite number for each of {time.size} cases, got shape {score.shape}.")
     pairs = ordered = 0.0
-    (first,) = np.nonzero(event)
-    for some in np.array_split(first, max(1, first.size * time.size // _AT_ONCE)):
-        earlier = (time[some, None] < time) | ((time[some, None] == time) & ~event)
-        pairs += np.sum(earlier)
-        gap = score - score[some, None]
-        ordered += np.sum(earlier & (gap > 0)) + 0.5 * np.sum(earlier & (gap == 0))
+    for one in np.flatnonzero(event):
+        gap = (score - score[one])[(time > time[one]) | ((time == time[one]) & ~event)]
+        pairs += gap.size
+        ordered += np.sum(gap > 0) + 0.5 * np.sum(gap == 0)
     if not pairs:
         raise ValueError("y has no two cases of which it is known who had the event first.")
     return float(ordered / pairs)

@@ -159,3 +159,32 @@ def test_the_evidence_is_the_integral_for_few_cases(n, seen):
     np.testing.assert_allclose(corrected, exact, atol=1e-12 if n == 1 else 3e-4)
     laplace = bgp.solve(kernel.gram(at), t, likelihood, method="laplace").evidence.value
     assert abs(laplace - exact) > 10.0 * abs(corrected - exact)
+
+
+def test_calibration_draws_times_that_are_seen_and_refuses_limits():
+    kernel, few = bgp.kernels.Gaussian(1.0), X[:12]
+    options = {"replicas": 4, "draws": 20, "random_seed": 1, "progress": False}
+    with pytest.raises(ValueError, match="drawn as they are when all are seen"):
+        bgp.calibrate(few, kernel, Censored(Weibull(1.5), np.full(12, np.inf)), **options)
+    assert bgp.calibrate(few, kernel, Censored(Weibull(1.5)), **options) is not None
+
+
+def test_curves_are_drawn_beside_what_became_of_all(tmp_path):
+    idata = fitted()
+    ax = bgp.plots.plot_survival(idata, random_seed=1)
+    names = [text.get_text() for text in ax.get_legend().get_texts()]
+    assert names == ["Kaplan-Meier", "all cases, expected"]
+    mean = survival.population_survival(idata, AT, random_seed=1)
+    each = survival.survival_function(idata, X, AT)["mean"].values
+    np.testing.assert_allclose(mean["mean"], each.mean(axis=0), rtol=1e-10)
+    assert np.all((mean["lower"] < mean["mean"]) & (mean["mean"] < mean["upper"]))
+    frame = pd.DataFrame(NEW, index=["young", "old"])
+    ax = bgp.plots.plot_survival(idata, frame)
+    assert [text.get_text() for text in ax.get_legend().get_texts()] == ["young", "old"]
+    limits = bgp.fit(
+        X[:3], [[1.0, 2.0], [2.0, 3.0], [0.0, 4.0]], KERNEL, Censored(Weibull(1.5)), draws=5, random_seed=1
+    )
+    ax = bgp.plots.plot_survival(limits, random_seed=1)  # of which there is no Kaplan-Meier curve
+    assert [text.get_text() for text in ax.get_legend().get_texts()] == ["all cases, expected"]
+    bgp.report(idata, tmp_path / "page.html")
+    assert "Kaplan and Meier" in (tmp_path / "page.html").read_text()

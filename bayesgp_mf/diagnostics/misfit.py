@@ -138,9 +138,12 @@ def _of_constant(found: Predicted, offset: Array, weights: Array) -> Array | Non
     y = np.asarray(found.targets, dtype=np.float64)
     if found.classes:
         return _of_shares(found.targets.astype(np.intp), len(found.classes), weights)
-    if not found.is_whole:
-        return _of_gaussian(y - offset) if np.all(weights == 1.0) else None
     likelihood: Any = found.settings[0].likelihood
+    if not found.is_whole:
+        if not likelihood.all_seen or not np.all(weights == 1.0):
+            return None
+        log_slope = -np.log(y) if likelihood.of_times else 0.0
+        return _of_gaussian(likelihood.latent_of_targets(y) - offset) + log_slope
     if "trials" in likelihood.new_case_facts:
         return _of_share(y, np.broadcast_to(np.asarray(likelihood.trials, dtype=np.float64), y.shape), weights)
     if likelihood.parameters:

@@ -200,6 +200,7 @@ def _of_noise(likelihood: Likelihood, variance: float) -> dict[str, Prior]:
     if likelihood.is_discrete:
         return {}
     medians = {"noise_variance": NOISE * variance, "scale": math.sqrt(NOISE * variance)}
+    medians["shape"] = 1.0 / math.sqrt(variance)  # of times, which vary mostly by themselves
     named = Model.of(Bias(), likelihood).named.items()
     return {name: LogNormal(math.log(medians[own]), NOISE_SPREAD) for name, own in named if own in medians}
 

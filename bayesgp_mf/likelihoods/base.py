@@ -205,6 +205,11 @@ class Likelihood(NamingAbsent, ABC):
         """Whether a target may be known by limits: then it has a field ``other_limit``, which is made of targets."""
         return False
 
+    @property
+    def all_seen(self) -> bool:
+        """Whether all targets of these cases are what they stand for, and no limits."""
+        return True
+
     def latent_of_targets(self, t: Array) -> Array:
         """Return real targets on the scale of latent values, for units of these."""
         return t

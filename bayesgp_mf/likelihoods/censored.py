@@ -21,7 +21,7 @@ class Censored(WithLimits):
 
     A case that was seen says p(t|f), as without this; of one that was not, it is the probability of what is known:
 
-    .. math:: P(T > a | f), \qquad P(T \le b | f), \qquad P(a < T \le b | f).
+    .. math:: P(T > a | f), \qquad P(T \leq b | f), \qquad P(a < T \leq b | f).
 
     Pass targets as ``y`` of `fit`: times and whether the event was seen, or limits (see `fit`). With a Gaussian
     likelihood it is a tobit regression.
@@ -65,7 +65,6 @@ class Censored(WithLimits):
     unbounded_if_weighted = trait("unbounded_if_weighted")
     latent_of_targets = trait("latent_of_targets")
     predictive_moments = trait("predictive_moments")
-    predictive_below = trait("predictive_below")
     sample = trait("sample")
 
     def __repr__(self) -> str:
@@ -86,6 +85,15 @@ class Censored(WithLimits):
                 raise ValueError(f"other_limit must have one number for each case, got shape {other.shape}.")
             # one NaN for all, which is equal to itself
             object.__setattr__(self, "other_limit", tuple(math.nan if v != v else v for v in other.tolist()))
+
+    def predictive_below(self, t: Array, mean: Array, variance: Array) -> Array | None:
+        """Return the probability that targets are at most t, if all of these cases were seen."""
+        return self.likelihood.predictive_below(t, mean, variance) if self.all_seen else None
+
+    @property
+    def all_seen(self) -> bool:
+        """Whether all targets of these cases were seen."""
+        return self.other_limit is None or bool(np.isnan(self._other).all())
 
     @property
     def takes_limits(self) -> bool:

@@ -261,7 +261,8 @@ class _Between(Centred):
     def _at(self, a: Array, b: Array, f: Array) -> Derivs:
         above, below, _, constant = self._terms(a, b, f)
         k = self.shape
-        return Derivs(above[0] + below[0] + constant, -k * (above[1] + below[1]), k**2 * (above[2] + below[2]))
+        with np.errstate(over="ignore"):  # far out log p and its derivatives are minus infinity
+            return Derivs(above[0] + below[0] + constant, -k * (above[1] + below[1]), k**2 * (above[2] + below[2]))
 
     def _slope_at(self, a: Array, b: Array, f: Array) -> Derivs:
         """Return the derivative in the shape, and its two derivatives in f."""
@@ -273,9 +274,10 @@ class _Between(Centred):
         slope, bend = np.zeros_like(value), np.zeros_like(value)
         for (_, d1, d2, d3), u in ((above, a - f), (below, b - f + moved)):
             u = np.where(np.isfinite(u), u, 0.0)  # a limit that is infinite says nothing
-            value = value + d1 * u
-            slope = slope - k * d2 * u - d1
-            bend = bend + k**2 * d3 * u + 2.0 * k * d2
+            with np.errstate(over="ignore", invalid="ignore"):  # the same, where nothing has a weight
+                value = value + d1 * u
+                slope = slope - k * d2 * u - d1
+                bend = bend + k**2 * d3 * u + 2.0 * k * d2
         return Derivs(value, slope, bend)
 
 

@@ -13,6 +13,7 @@ from bayesgp_mf.plots.predictions import plot_calibration, plot_confusion, plot_
 from bayesgp_mf.plots.rows import plot_hyperparameters, plot_models, plot_relevance
 from bayesgp_mf.plots.search import plot_search, plot_stream
 from bayesgp_mf.plots.surface import plot_surface
+from bayesgp_mf.plots.survival import plot_survival
 
 __all__ = [
     "alt_text",
@@ -31,5 +32,6 @@ __all__ = [
     "plot_search",
     "plot_stream",
     "plot_surface",
+    "plot_survival",
     "plot_utility",
 ]

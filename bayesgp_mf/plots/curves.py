@@ -130,7 +130,8 @@ def _on_scale(fit: Fitted) -> Array:
     y = np.asarray(fit.y, dtype=np.float64)
     if fit.is_location:
         return y - fit.offset
-    return np.asarray(y / (fit.trials * np.exp(fit.offset * fit.is_rate)))
+    multiplied = fit.is_rate or fit.likelihood.of_one_case.of_times
+    return np.asarray(y / (fit.trials * np.exp(fit.offset * multiplied)))
 
 
 MOST = 6

@@ -167,6 +167,8 @@ def _figures(about: Fitted, y_new: ArrayLike | None = None) -> list[Block]:
         drawn.append((plots.plot_roc, "How well the two classes are told apart."))
     if not about.classes and (about.is_rate or about.is_share):
         drawn.append((plots.plot_counts, _COUNTS))
+    if y_new is None and about.likelihood.is_real and about.likelihood.of_one_case.of_times:
+        drawn.append((lambda _: plots.plot_survival(about.idata, random_seed=SEED, **about.given), _SURVIVAL))
     if len(about.classes) > 2:
         for name in about.classes[:MOST_CLASSES]:
             drawn.append((partial(plots.plot_calibration, class_name=name), f"{name}: what{_CALIBRATION}"))
@@ -178,6 +180,7 @@ def _figures(about: Fitted, y_new: ArrayLike | None = None) -> list[Block]:
 _CALIBRATION = (
     " was observed against what was predicted. If the fit is calibrated, the points or the line are near the diagonal."
 )
+_SURVIVAL = "The share of all cases without the event, as expected and as it was (Kaplan and Meier)."
 _COUNTS = (
     "How many cases have each count, hanging from how many were expected to. Bars that end within the band are within "
     "two standard errors."

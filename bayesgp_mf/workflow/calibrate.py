@@ -161,6 +161,11 @@ def calibrate(
     check_integers(1, replicas=replicas, draws=draws, processes=processes)
     check_flags(progress=progress)
     model = generative(X, kernel, likelihood, priors, bounds, fixed, offset)
+    if not model.likelihood.of_one_case.all_seen:
+        raise ValueError(
+            "targets are drawn as they are when all are seen, and this likelihood has limits of certain cases. Leave "
+            "out other_limit: likelihoods.Censored(likelihood)."
+        )
     strategy = None if hyper is None else get_strategy(hyper)
     source = model if true_kernel is None else _drawn_from(true_kernel, X, model)
     solver = get_method(method, model.likelihood)

@@ -41,6 +41,11 @@ _MADE = [
     bgp.NegativeBinomial(1.0),
     bgp.Binomial(1),
     bgp.Ordinal((0.0,)),
+    likelihoods.Weibull(1.0),
+    likelihoods.Exponential(),
+    likelihoods.LogNormal(),
+    likelihoods.LogLogistic(1.0),
+    likelihoods.Censored(likelihoods.Gaussian()),
 ]
 LIKELIHOODS = {type(likelihood).__name__: likelihood for likelihood in _MADE} | {"Step": bgp.Step()}
 GRAM = np.array([[2.0, 1.0], [1.0, 2.0]])

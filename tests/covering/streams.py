@@ -45,6 +45,15 @@ TUNED = {
     "retune integrate": hyper.Integrate(starts=1, points=3),
 }
 
+UNSOLVED = (
+    Refusal(
+        ("likelihood",),
+        lambda c: c["likelihood"] == "student",
+        r"allow noise by a larger scale of the likelihood or kernels.White\(",
+    ),
+)
+"""Where the equations may have no solution, which is said: outliers contradict the others."""
+
 OPTIONS: dict[str, tuple[str, ...]] = {
     "likelihood": tuple(name for name in LIKELIHOODS if name not in OF_CASES),
     "kernel": tuple(KERNELS),
@@ -174,7 +183,12 @@ def check(cell: Cell, seed: int, folder: Path) -> str:
             refuse = refused_in_words if cell["hyper"] in TUNED else refused_unsolved  # retune: what has been learned
             refuse(lambda: learned(cell, data), expected)
             return "refused"
-        stream = learned(cell, data)
+        try:
+            stream = learned(cell, data)
+        except bgp.ConvergenceError as error:
+            if any(each.refuses(cell) and re.search(each.words, str(error)) for each in UNSOLVED):
+                return "works"
+            raise
         found = answers(cell, stream, X_new)
         says_what_may_be(cell, stream, found)
         for law in LAWS:

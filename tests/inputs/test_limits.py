@@ -124,3 +124,28 @@ def test_doors_take_the_same_forms():
     assert 0.2 * spread**2 < found.kernel.params["gaussian_variance"] < 5.0 * spread**2
     with pytest.raises(ValueError, match="same index in another order"):
         bgp.fit(pd.DataFrame(X[:4], ROWS), pd.DataFrame(y[:4], ROWS[::-1]), kernel, CENSORED)
+
+
+def test_the_default_model_holds_a_shape_of_which_nothing_is_known():
+    X = np.random.default_rng(2).normal(size=(30, 1))
+    with pytest.warns(UserWarning, match="all are above their lower limits|y is constant"):
+        idata = bgp.fit(X, [[0.5, np.inf]] * 30, likelihood=CENSORED, draws=5, random_seed=1)
+    assert 0.1 < float(idata["fit"]["shape"]) < 10.0
+
+
+def test_a_model_of_times_is_judged_by_what_was_seen():
+    """Beside a constant on the scale of log times, whatever the unit; of limits nothing is said."""
+    rng = np.random.default_rng(3)
+    X = rng.normal(size=(40, 1))
+    t = Weibull(1.5).sample(X[:, 0], rng)
+    found = []
+    for unit in (1.0, 365.25):
+        idata = bgp.fit(
+            X, unit * t, bgp.kernels.Linear(), Weibull(1.5), offset=np.full(40, np.log(unit)), draws=5, random_seed=1
+        )
+        found.append(bgp.diagnostics.misfit(idata))
+    np.testing.assert_allclose(found[0].loo - found[0].constant, found[1].loo - found[1].constant, rtol=1e-6)
+    assert found[0].coverage == found[1].coverage > 0.8
+    y = np.column_stack([t, np.resize([1, 0], 40)])
+    censored = bgp.diagnostics.misfit(bgp.fit(X, y, bgp.kernels.Linear(), CENSORED, draws=5, random_seed=1))
+    assert censored.constant is censored.coverage is None

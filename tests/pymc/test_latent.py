@@ -9,8 +9,21 @@ import pytensor.tensor as pt
 import pytest
 
 import bayesgp_mf as bgp
-from bayesgp_mf.likelihoods import Binomial, Gaussian, NegativeBinomial, Poisson, Quadrature, StudentT
+from bayesgp_mf.likelihoods import (
+    Binomial,
+    Censored,
+    Exponential,
+    Gaussian,
+    LogLogistic,
+    LogNormal,
+    NegativeBinomial,
+    Poisson,
+    Quadrature,
+    StudentT,
+    Weibull,
+)
 from bayesgp_mf.pymc import LogEvidence, kernel_to_pymc, latent_conditional, latent_model, observe
+from bayesgp_mf.pymc.latent import log_prob
 from bayesgp_mf.types import Derivs
 from tests.pymc.conftest import INTERPRETED
 
@@ -215,3 +228,31 @@ def test_new_inputs_continue_the_latent_values(data):
     np.testing.assert_allclose(moments(0.7, f)[0], f[4:6], atol=1e-4)
     with pm.Model(), pytest.raises(ValueError, match="no latent process that could be continued"):
         latent_conditional("f_new", inputs)
+
+
+@pytest.mark.parametrize("name", ["noise_variance", "shape"])
+@pytest.mark.parametrize(
+    "seen", [Gaussian(0.3), LogNormal(0.4), Weibull(1.5), LogLogistic(2.0), Exponential()], ids=str
+)
+def test_what_is_known_of_censored_targets_given_latent_values(seen, name):
+    """Their densities, and the slopes in the latent values, with a parameter that is given as a tensor too."""
+    likelihood = Censored(seen, [np.nan, np.inf, -np.inf, 2.0, 1.001, np.inf])
+    parameters = {name: pt.as_tensor_variable(0.9)} if name in likelihood.parameters else {}
+    t, f = np.ones(6), np.array([0.5, -2.0, 3.0, 0.2, 0.0, 4.0])
+    values = pt.dvector("f")
+    graph = log_prob(likelihood, pt.as_tensor_variable(t), values, parameters)
+    slope = pytensor.grad(graph.sum(), values)
+    found, d1 = pytensor.function([values], [graph, slope], mode="FAST_COMPILE")(f)
+    expected = likelihood.with_parameters(**{name: 0.9} if parameters else {}).log_prob(t, f)
+    np.testing.assert_allclose(found, expected.value, rtol=1e-6, atol=1e-7)
+    np.testing.assert_allclose(d1, expected.d1, rtol=1e-5, atol=1e-7)
+
+
+def test_the_exact_model_takes_times_and_events():
+    X, y = np.linspace(0.0, 2.0, 6)[:, None], np.column_stack([np.linspace(1.0, 3.0, 6), [1, 0, 1, 1, 0, 1]])
+    with pm.Model() as model:
+        latent_model(X, y, pm.gp.cov.ExpQuad(1, ls=1.0), Censored(Weibull(1.0)))
+    known = Censored(Weibull(1.0), np.where(y[:, 1] == 1, np.nan, np.inf))
+    values = {"f_rotated_": np.zeros(6)}
+    logp = model.compile_logp(vars=model.observed_RVs, mode="FAST_COMPILE")(values)
+    np.testing.assert_allclose(logp, known.log_prob(y[:, 0], np.zeros(6)).value.sum(), rtol=1e-9)

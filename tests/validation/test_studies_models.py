@@ -33,7 +33,7 @@ def test_the_records_are_of_the_models_and_no_others():
         assert recorded.is_of(model, found.model)
         assert not recorded.is_of(model._replace(y=model.y + 1.0), found.model)
         assert not recorded.is_of(model._replace(offset=model.offset[:-1]), found.model)
-        assert 30 <= model.y.size == found.reference.mean.size <= 60
+        assert 30 <= model.y.size == found.reference.mean.size <= 200
     assert sum(count for count in DISASTERS if count > 0) == 188
 
 
@@ -61,7 +61,7 @@ def test_what_nuts_samples_is_our_model(kind):
     ours = model.likelihood.log_prob(model.y, model.offset + root @ z).value.sum()
     white = -0.5 * z @ z - 0.5 * z.size * np.log(2.0 * np.pi)
     # PyMC writes the square root of two and log(1/2) of its probit in single precision, which is off by 1e-8 a case
-    exact = {"rel": 1e-9} if kind != "Ordinal" else {"rel": 0.0, "abs": 1e-8 * model.y.size}
+    exact = {"rel": 1e-9} if kind not in ("Ordinal", "Tobit") else {"rel": 0.0, "abs": 1e-8 * model.y.size}
     assert float(log_density({"z": z})) == pytest.approx(float(ours + white), **exact)
 
 
@@ -76,6 +76,7 @@ def test_all_is_as_asked_and_no_record_may_change(results):
     [
         ("Poisson, simulated 1", {"tap": "laplace"}, "Counts and levels: TAP's means off NUTS beyond its error, sd"),
         ("StudentT, skin folds", {"tap": "laplace"}, "Outliers: TAP's means off NUTS beyond its error, sd"),
+        ("Weibull, veterans", {"tap": "laplace"}, "Censored: TAP's means off NUTS beyond its error, sd"),
         ("Binomial, diabetics", {"laplace": "tap"}, "Control: Laplace's means off NUTS in each set, sd"),
         (against_nuts.STUDY.tasks[-1].name, {"far": "near"}, "Contradictions: share that the quality calls off"),
         (against_nuts.STUDY.tasks[-1].name, {"near": "far"}, "Control: share that it calls off where targets agree"),
