@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from html import escape
-from typing import Any
+from typing import Any, TypeVar
 
 NAME = "text-align:left;vertical-align:top;padding-right:1em;font-weight:normal;opacity:0.7"
 LONGEST = 400
 """Letters of a cell, beyond which it is cut."""
 ROWS = 12
-"""Of a table in a console; of a longer one the first and the last are shown."""
+"""Of a table; of a longer one the first and the last are shown."""
+NUMBERS: dict[str, Any] = {"float_format": "{:.4g}".format, "na_rep": "\N{EN DASH}"}
+"""How a table shows them, and that there is none."""
+T = TypeVar("T")
 
 
 def as_text(title: str, table: Any) -> str:
@@ -24,7 +27,21 @@ def as_text(title: str, table: Any) -> str:
             p
     0  0.1235
     """
-    return f"{title}\n{table.to_string(max_rows=ROWS, float_format='{:.4g}'.format)}"
+    return f"{title}\n{table.to_string(max_rows=ROWS, **NUMBERS)}"
+
+
+def shown_as_table(made: type[T]) -> type[T]:
+    """Let objects of a class print their ``title`` and the table of their ``to_frame``, and a notebook show both."""
+
+    def text(self: Any) -> str:
+        return as_text(self.title, self.to_frame())
+
+    def html(self: Any) -> str:
+        return as_html(self.title, (), self.to_frame().to_html(max_rows=ROWS, border=0, **NUMBERS))
+
+    for name, method in (("__repr__", text), ("__str__", text), ("_repr_html_", html)):
+        setattr(made, name, method)
+    return made
 
 
 def as_html(title: str, rows: Iterable[tuple[str, object]], figure: str = "") -> str:

@@ -22,7 +22,7 @@ from bayesgp_mf.inputs.frames import as_pandas
 from bayesgp_mf.inputs.labels import encode_labels, encode_targets
 from bayesgp_mf.inputs.tables import check_all_same_cases, facts_of_new_cases
 from bayesgp_mf.likelihoods import Likelihood
-from bayesgp_mf.notebook import as_text
+from bayesgp_mf.notebook import shown_as_table
 from bayesgp_mf.processes.process import Process, with_new_cases
 from bayesgp_mf.types import Array
 
@@ -36,6 +36,7 @@ class _Setting(NamedTuple):
     variance: Array
 
 
+@shown_as_table
 @dataclass(frozen=True, eq=False)
 class Predicted:
     """Predictions for cases, and what came; it prints the table that `to_frame` returns.
@@ -102,8 +103,10 @@ class Predicted:
         variance = sum(one.weight * (one.variance + (one.mean - mean) ** 2) for one in self.settings)
         return pd.DataFrame({"target": self.targets, "predictor_mean": mean, "predictor_sd": np.sqrt(variance)})
 
-    def __repr__(self) -> str:
-        return as_text(f"{len(self.targets)} cases: {self.description}.", self.to_frame())
+    @property
+    def title(self) -> str:
+        """How many cases, and which."""
+        return f"{len(self.targets)} cases: {self.description}."
 
 
 def predicted(
