@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from html import escape
 from typing import Any, TypeVar
 
@@ -30,18 +30,21 @@ def as_text(title: str, table: Any) -> str:
     return f"{title}\n{table.to_string(max_rows=ROWS, **NUMBERS)}"
 
 
-def shown_as_table(made: type[T]) -> type[T]:
-    """Let objects of a class print their ``title`` and the table of their ``to_frame``, and a notebook show both."""
+def shown_as_table(title: Callable[[Any], str]) -> Callable[[type[T]], type[T]]:
+    """Let objects of a class print a title and the table of their ``to_frame``, and a notebook show both."""
 
     def text(self: Any) -> str:
-        return as_text(self.title, self.to_frame())
+        return as_text(title(self), self.to_frame())
 
     def html(self: Any) -> str:
-        return as_html(self.title, (), self.to_frame().to_html(max_rows=ROWS, border=0, **NUMBERS))
+        return as_html(title(self), (), self.to_frame().to_html(max_rows=ROWS, border=0, **NUMBERS))
 
-    for name, method in (("__repr__", text), ("__str__", text), ("_repr_html_", html)):
-        setattr(made, name, method)
-    return made
+    def shown(made: type[T]) -> type[T]:
+        for name, method in (("__repr__", text), ("__str__", text), ("_repr_html_", html)):
+            setattr(made, name, method)
+        return made
+
+    return shown
 
 
 def as_html(title: str, rows: Iterable[tuple[str, object]], figure: str = "") -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -12,9 +12,6 @@ from bayesgp_mf.container.groups import Container
 from bayesgp_mf.diagnostics.fitted import fitted
 from bayesgp_mf.errors import UndefinedQuantityError
 from bayesgp_mf.kernels import Bias, Linear, Sum
-
-if TYPE_CHECKING:
-    from bayesgp_mf.processes.single import Posterior
 
 
 def coefficients(idata: Container, **given: Any) -> pd.DataFrame:
@@ -61,7 +58,8 @@ def coefficients(idata: Container, **given: Any) -> pd.DataFrame:
     d, each, rows = len(fit.names), [], list[int]()
     at = np.eye(d + 1)[:, :d]  # inputs at which a linear function has its coefficients; in the last row a constant
     for part in fit.process.parts:
-        one, rows, moments = cast("Posterior", part), [], []
+        one: Any = part
+        rows, moments = [], []
         for term in one.kernel.terms if isinstance(one.kernel, Sum) else [one.kernel]:
             if isinstance(term, Linear | Bias):
                 reads: Any = getattr(term, "columns", None)  # by their places, as in every fit

@@ -208,7 +208,7 @@ NOTHING = 0.01
 """Share of the variance below which an input is said to do nothing."""
 
 
-@shown_as_table
+@shown_as_table(lambda _: "Total effect of each input, the strongest first:")
 class Relevance(NamedTuple):
     """The total effect of each input on the posterior mean of the latent value; it prints the table of `to_frame`.
 
@@ -229,11 +229,6 @@ class Relevance(NamedTuple):
     low: Array
     high: Array
     unused: NDArray[np.bool_]
-
-    @property
-    def title(self) -> str:
-        """What the numbers are."""
-        return "Total effect of each input, the strongest first:"
 
     def to_frame(self) -> pd.DataFrame:
         """Return a row for each input, the strongest first: effect, its 5 and 95 % quantiles if it has any, unused."""

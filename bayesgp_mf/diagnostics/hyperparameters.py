@@ -23,7 +23,12 @@ from bayesgp_mf.types import Array
 LEVELS = (0.05, 0.25, 0.5, 0.75, 0.95)
 
 
-@shown_as_table
+def _title(found: Any) -> str:
+    chosen = "as they were chosen" if np.any(found.tuned) else "as they were given"
+    return f"Hyperparameters {chosen if found.kind == 'chosen' else f'by {len(found.weights)} {found.kind}'}:"
+
+
+@shown_as_table(_title)
 class Hyperparameters(NamedTuple):
     """Hyperparameters, an entry of a vector each; it prints the table that `to_frame` returns.
 
@@ -63,12 +68,6 @@ class Hyperparameters(NamedTuple):
         if not np.all(np.isnan(self.prior)):
             columns |= {f"prior {level:.0%}": self.prior[k] for k, level in enumerate(LEVELS)}
         return pd.DataFrame(columns | {"tuned": self.tuned, "bound": self.bound.astype(int)}, index=list(self.names))
-
-    @property
-    def title(self) -> str:
-        """How they were come by."""
-        chosen = "as they were chosen" if np.any(self.tuned) else "as they were given"
-        return f"Hyperparameters {chosen if self.kind == 'chosen' else f'by {len(self.weights)} {self.kind}'}:"
 
 
 def hyperparameters(idata: Container) -> Hyperparameters:

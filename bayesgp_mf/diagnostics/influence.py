@@ -60,7 +60,7 @@ INSIDE = 1e-3
 """How far from a bound, in the logarithm, a parameter must be to have a summit there."""
 
 
-@shown_as_table
+@shown_as_table(lambda found: f"{len(found.cases)} cases, the strangest first:")
 @dataclass(frozen=True, eq=False)
 class Influence:
     """What each of n cases does to a fit.
@@ -104,11 +104,6 @@ class Influence:
             columns["largest_latent_mean"] = np.max(np.abs(self.latent_mean), axis=1)
         table = pd.DataFrame(columns, index=pd.Index(self.cases, name="obs_id"))
         return table.sort_values("log_evidence", kind="stable")
-
-    @property
-    def title(self) -> str:
-        """How many cases there are."""
-        return f"{len(self.cases)} cases, the strangest first:"
 
     def suspects(self, odds: float = 3.0) -> pd.DataFrame:
         """Return the cases whose label the others contradict by such odds or more, the strangest first.

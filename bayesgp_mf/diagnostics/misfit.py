@@ -30,7 +30,7 @@ FEWEST, FEWEST_COVERED = 5, 20
 """Cases; a constant says nothing of fewer, left out one by one, and neither does a share of them."""
 
 
-@shown_as_table
+@shown_as_table(lambda found: found.sentence or "Nothing is seen against the model.")
 class Misfit(NamedTuple):
     """How a model predicts its own cases, each from the others.
 
@@ -76,11 +76,6 @@ class Misfit(NamedTuple):
     def to_frame(self) -> pd.DataFrame:
         """Return a row with the numbers; NaN where there is none."""
         return pd.DataFrame([self], columns=self._fields, index=["model"]).astype(float).astype({"cases": int})
-
-    @property
-    def title(self) -> str:
-        """The sentence, or that nothing was found."""
-        return self.sentence or "Nothing is seen against the model."
 
 
 def misfit(

@@ -82,7 +82,7 @@ def as_quantities(given: Mapping[str, Quantity] | None, taken: Collection[str] =
     return named
 
 
-@shown_as_table
+@shown_as_table(lambda _: "How far the posterior moves for each doubling of a power (cumulative Jensen-Shannon):")
 @dataclass(frozen=True, eq=False)
 class Sensitivity:
     """How much a posterior moves with the powers of its prior and of its likelihood; ``print`` shows the table.
@@ -98,8 +98,6 @@ class Sensitivity:
 
     table: pd.DataFrame
     moments: pd.DataFrame
-
-    title = "How far the posterior moves for each doubling of a power (cumulative Jensen-Shannon distance):"
 
     def to_frame(self) -> pd.DataFrame:
         """Return the ``table``."""
