@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from html import escape
-from typing import Any
+from typing import Any, TypeVar
 
 NAME = "text-align:left;vertical-align:top;padding-right:1em;font-weight:normal;opacity:0.7"
 LONGEST = 400
 """Letters of a cell, beyond which it is cut."""
 ROWS = 12
-"""Of a table in a console; of a longer one the first and the last are shown."""
+"""Of a table; of a longer one the first and the last are shown."""
+NUMBERS: dict[str, Any] = {"float_format": "{:.4g}".format, "na_rep": "\N{EN DASH}"}
+"""How a table shows them, and that there is none."""
+T = TypeVar("T")
 
 
 def as_text(title: str, table: Any) -> str:
@@ -24,7 +27,24 @@ def as_text(title: str, table: Any) -> str:
             p
     0  0.1235
     """
-    return f"{title}\n{table.to_string(max_rows=ROWS, float_format='{:.4g}'.format)}"
+    return f"{title}\n{table.to_string(max_rows=ROWS, **NUMBERS)}"
+
+
+def shown_as_table(title: Callable[[Any], str]) -> Callable[[type[T]], type[T]]:
+    """Let objects of a class print a title and the table of their ``to_frame``, and a notebook show both."""
+
+    def text(self: Any) -> str:
+        return as_text(title(self), self.to_frame())
+
+    def html(self: Any) -> str:
+        return as_html(title(self), (), self.to_frame().to_html(max_rows=ROWS, border=0, **NUMBERS))
+
+    def shown(made: type[T]) -> type[T]:
+        for name, method in (("__repr__", text), ("__str__", text), ("_repr_html_", html)):
+            setattr(made, name, method)
+        return made
+
+    return shown
 
 
 def as_html(title: str, rows: Iterable[tuple[str, object]], figure: str = "") -> str:

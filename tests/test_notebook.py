@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import re
 from html import escape
 from xml.etree import ElementTree
 
@@ -12,7 +13,7 @@ import pytest
 
 import bayesgp_mf as bgp
 from bayesgp_mf.notebook import LONGEST, as_html, in_words
-from tests.plots.fits import made, streamed
+from tests.plots.fits import NOISE, X1, F, made, streamed
 
 MANY = 500
 LIKELIHOODS = {
@@ -43,7 +44,22 @@ SHOWN = {
     "classes": lambda: bgp.posterior(made("classes")),
     "mixture": lambda: bgp.posterior(made("draws")),
     "stream": streamed,
+    **{
+        f"{name} of {kind}": lambda name=name, kind=kind: getattr(bgp.diagnostics, name)(made(kind))
+        for name, kind in (
+            ("hyperparameters", "binary"),
+            ("hyperparameters", "nodes"),
+            ("relevance", "weighted"),
+            ("relevance", "draws"),
+            ("quality", "binary"),
+            ("influence", "binary"),
+            ("misfit", "binary"),
+            ("predicted", "regression"),
+        )
+    },
+    "sensitivity": lambda: bgp.diagnostics.sensitivity(made("binary"), progress=False),
 }
+TABLES = {name for name in SHOWN if " of " in name or name == "sensitivity"} - {"quality of binary"}
 
 
 def _log_density(t, f):
@@ -57,12 +73,54 @@ def test_a_notebook_shows_a_small_table_that_is_its_own(name):
     tree = ElementTree.fromstring(html)  # well-formed
     drawn = {each for figure in tree.iter("svg") for each in figure.iter()}
     assert {each.tag for each in drawn} <= {"svg", "polyline", "text"}
-    assert {each.tag for each in tree.iter() if each not in drawn} <= {"div", "strong", "table", "tr", "th", "td"}
-    assert {key for each in tree.iter() if each not in drawn for key in each.attrib} <= {"style", "scope"}
+    assert {each.tag for each in tree.iter() if each not in drawn} <= {
+        "div", "strong", "table", "tr", "th", "td", *(("thead", "tbody", "p") if name in TABLES else ()),
+    }  # fmt: skip
+    kept = {"style", "scope", *(("class",) if name in TABLES else ())}
+    assert {key for each in tree.iter() if each not in drawn for key in each.attrib} <= kept
     assert "url(" not in html
-    assert len(html) < 4000
-    assert len(repr(thing)) < 1200
+    assert len(html) < (8000 if name in TABLES else 4000)
+    assert len(repr(thing)) < 1600
     assert "0x" not in html
+
+
+@pytest.mark.parametrize("name", sorted(TABLES))
+def test_a_table_at_the_console_has_the_numbers_of_its_frame_and_no_nan(name):
+    thing = SHOWN[name]()
+    table, text = thing.to_frame(), repr(thing)
+    assert str(thing) == text
+    assert not re.search(r"\b(nan|NaN|array|inf)\b", text)
+    assert set(map(str, table.columns)) <= set(text.split()) | {
+        each for each in map(str, table.columns) if each in text
+    }
+    first = next(value for value in table.iloc[0] if isinstance(value, float) and np.isfinite(value))
+    assert f"{first:.4g}" in text
+    assert f"{first:.4g}" in thing._repr_html_()
+
+
+def test_what_has_no_prior_has_a_dash():
+    priors = {"lengthscale": bgp.hyper.LogNormal(0.0, 1.0)}
+    options = {"hyper": bgp.hyper.Evidence(starts=1), "priors": priors, "draws": 5, "random_seed": 1, "progress": False}
+    found = bgp.diagnostics.hyperparameters(bgp.fit(X1, F + NOISE > 0, bgp.kernels.Gaussian(), **options))
+    lines = {line.split()[0]: line for line in repr(found).splitlines()[2:]}
+    assert "\N{EN DASH}" not in lines["lengthscale"]
+    assert lines["variance"].count("\N{EN DASH}") == 5
+    assert found.to_frame().loc["variance"].isna().sum() == 5
+
+
+def test_relevance_has_a_range_where_there_are_several_settings_alone():
+    assert list(bgp.diagnostics.relevance(made("weighted")).to_frame()) == ["effect", "unused"]
+    found = bgp.diagnostics.relevance(made("inducing"))
+    table = found.to_frame()
+    assert list(table["effect"]) == sorted(found.effect, reverse=True)
+    assert table.loc["idle", "unused"]
+
+
+def test_quality_is_its_table_and_sentence():
+    found = bgp.diagnostics.quality(made("binary"))
+    assert repr(found) == str(found)
+    assert found.sentence in repr(found)
+    assert found.to_frame().loc["log evidence", "value"] == f"{found.log_evidence:.4f}"
 
 
 def test_every_likelihood_is_shown():

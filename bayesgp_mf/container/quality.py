@@ -26,10 +26,12 @@ from dataclasses import asdict, dataclass
 from math import hypot, inf, isfinite, sqrt
 from typing import Any, Literal
 
+import pandas as pd
 import xarray as xr
 
 from bayesgp_mf.container.layout import class_names_of
 from bayesgp_mf.inference.solution import EvidenceKind
+from bayesgp_mf.notebook import as_html
 from bayesgp_mf.solvers.second_order import SecondOrder
 
 Verdict = Literal["good", "fair", "off", "exact", "unsolved", "unknown"]
@@ -256,6 +258,15 @@ class Quality:
         width, wide = (max(len(row[k]) for row in rows) for k in (0, 1))
         lines = [f"{name:{width}}  {value:>{wide}}  {unit}".rstrip() for name, value, unit in rows]
         return "\n".join([*lines, self.sentence, *([self.misfit] if self.misfit else [])])
+
+    __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        return as_html(self.sentence, [(name, f"{value} {unit}") for name, value, unit in self.rows()])
+
+    def to_frame(self) -> pd.DataFrame:
+        """Return what is printed: ``value`` and ``unit`` of each number, in words; `to_dict` has the numbers."""
+        return pd.DataFrame(self.rows(), columns=["number", "value", "unit"]).set_index("number")
 
     def rows(self) -> list[tuple[str, str, str]]:
         """Return what is known as names, numbers and units in words."""

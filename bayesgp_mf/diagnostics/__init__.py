@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from bayesgp_mf.container.quality import Quality
 from bayesgp_mf.diagnostics.agreement import Agreement, Compared, agreement
+from bayesgp_mf.diagnostics.coefficients import coefficients
 from bayesgp_mf.diagnostics.compare import ModelComparison
 from bayesgp_mf.diagnostics.curves import Curve, Relevance, partial_dependence, relevance
 from bayesgp_mf.diagnostics.hyperparameters import Hyperparameters, hyperparameters
@@ -70,6 +71,7 @@ __all__ = [
     "agreement",
     "calibration_table",
     "class_scores",
+    "coefficients",
     "confusion_table",
     "count_table",
     "error_count",

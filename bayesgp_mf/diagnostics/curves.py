@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 from scipy.special import ndtri
 
@@ -16,6 +17,7 @@ from bayesgp_mf.diagnostics.fitted import Fitted, expected_given, fitted
 from bayesgp_mf.inference.solver import Solver
 from bayesgp_mf.inputs.options import as_probabilities
 from bayesgp_mf.likelihoods import Likelihood
+from bayesgp_mf.notebook import shown_as_table
 from bayesgp_mf.processes.process import Process
 from bayesgp_mf.types import Array
 
@@ -115,7 +117,7 @@ def quantiles_at(process: Process, X: Array, scale: Scale, levels: Array) -> Arr
 
 def partial_dependence(
     idata: Container,
-    features: Sequence[Any] | None = None,
+    features: Sequence[Any] | str | int | None = None,
     *,
     scale: Scale = "target",
     probabilities: Sequence[float] = (0.05, 0.95),
@@ -135,7 +137,7 @@ def partial_dependence(
     ----------
     idata : InferenceData or DataTree
         What `fit` returned, or the same loaded from a file.
-    features : sequence of str or int, optional
+    features : str, int or sequence of these, optional
         Names or positions of inputs; all by default.
     scale : {"target", "latent"}
         Whether to average probabilities and means of targets, or latent values.
@@ -171,6 +173,7 @@ def partial_dependence(
     check_integers(1, points=points)
     levels = as_probabilities("probabilities", probabilities)
     fit = fitted(idata, kernel, likelihood, method)
+    features = [features] if isinstance(features, str | int | np.integer) else features
     columns = range(len(fit.names)) if features is None else [fit.column(each) for each in features]
     if not columns:
         raise ValueError("features must name at least one input, got none. Leave it out for all of them.")
@@ -205,8 +208,9 @@ NOTHING = 0.01
 """Share of the variance below which an input is said to do nothing."""
 
 
+@shown_as_table(lambda _: "Total effect of each input, the strongest first:")
 class Relevance(NamedTuple):
-    """The total effect of each input on the posterior mean of the latent value.
+    """The total effect of each input on the posterior mean of the latent value; it prints the table of `to_frame`.
 
     Attributes
     ----------
@@ -225,6 +229,14 @@ class Relevance(NamedTuple):
     low: Array
     high: Array
     unused: NDArray[np.bool_]
+
+    def to_frame(self) -> pd.DataFrame:
+        """Return a row for each input, the strongest first: effect, its 5 and 95 % quantiles if it has any, unused."""
+        columns: dict[str, Any] = {"effect": self.effect}
+        if np.any(self.high > self.low):
+            columns |= {"5%": self.low, "95%": self.high}
+        table = pd.DataFrame(columns | {"unused": self.unused}, index=list(self.features))
+        return table.sort_values("effect", ascending=False, kind="stable")
 
 
 def relevance(

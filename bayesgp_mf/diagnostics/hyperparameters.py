@@ -17,12 +17,18 @@ from bayesgp_mf.container.layout import MODELS, is_parameter
 from bayesgp_mf.container.read import fit_group, has_random_kernels
 from bayesgp_mf.container.stored import not_stored
 from bayesgp_mf.kernels import from_dict, leaves
-from bayesgp_mf.notebook import as_text
+from bayesgp_mf.notebook import shown_as_table
 from bayesgp_mf.types import Array
 
 LEVELS = (0.05, 0.25, 0.5, 0.75, 0.95)
 
 
+def _title(found: Any) -> str:
+    chosen = "as they were chosen" if np.any(found.tuned) else "as they were given"
+    return f"Hyperparameters {chosen if found.kind == 'chosen' else f'by {len(found.weights)} {found.kind}'}:"
+
+
+@shown_as_table(_title)
 class Hyperparameters(NamedTuple):
     """Hyperparameters, an entry of a vector each; it prints the table that `to_frame` returns.
 
@@ -62,11 +68,6 @@ class Hyperparameters(NamedTuple):
         if not np.all(np.isnan(self.prior)):
             columns |= {f"prior {level:.0%}": self.prior[k] for k, level in enumerate(LEVELS)}
         return pd.DataFrame(columns | {"tuned": self.tuned, "bound": self.bound.astype(int)}, index=list(self.names))
-
-    def __repr__(self) -> str:
-        chosen = "as they were chosen" if np.any(self.tuned) else "as they were given"
-        how = chosen if self.kind == "chosen" else f"by {len(self.weights)} {self.kind}"
-        return as_text(f"Hyperparameters {how}:", self.to_frame())
 
 
 def hyperparameters(idata: Container) -> Hyperparameters:

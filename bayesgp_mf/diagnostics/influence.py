@@ -42,6 +42,7 @@ from bayesgp_mf.inputs.groups import as_new_inputs
 from bayesgp_mf.inputs.tables import facts_of_new_cases
 from bayesgp_mf.likelihoods import Likelihood
 from bayesgp_mf.matrices.blas import one_thread_if_small
+from bayesgp_mf.notebook import shown_as_table
 from bayesgp_mf.processes.process import Part, with_new_cases
 from bayesgp_mf.processes.several_classes import make_process
 from bayesgp_mf.types import Array
@@ -55,12 +56,11 @@ FOLLOWED = 10
 ..."""
 NEAR = 0.05
 """... steps longer than that, in the logarithm."""
-SHOWN = 10
-"""Cases in a printed table."""
 INSIDE = 1e-3
 """How far from a bound, in the logarithm, a parameter must be to have a summit there."""
 
 
+@shown_as_table(lambda found: f"{len(found.cases)} cases, the strangest first:")
 @dataclass(frozen=True, eq=False)
 class Influence:
     """What each of n cases does to a fit.
@@ -104,9 +104,6 @@ class Influence:
             columns["largest_latent_mean"] = np.max(np.abs(self.latent_mean), axis=1)
         table = pd.DataFrame(columns, index=pd.Index(self.cases, name="obs_id"))
         return table.sort_values("log_evidence", kind="stable")
-
-    def __repr__(self) -> str:
-        return f"{self.to_frame().head(SHOWN).round(3).to_string()}\n{len(self.cases)} cases, the strangest first"
 
     def suspects(self, odds: float = 3.0) -> pd.DataFrame:
         """Return the cases whose label the others contradict by such odds or more, the strangest first.

@@ -17,7 +17,7 @@ from bayesgp_mf.errors import UndefinedQuantityError
 from bayesgp_mf.inference.solver import Solver
 from bayesgp_mf.likelihoods import Likelihood
 from bayesgp_mf.likelihoods.counts import log_choose
-from bayesgp_mf.notebook import as_text
+from bayesgp_mf.notebook import shown_as_table
 from bayesgp_mf.types import Array
 
 INTERVAL = 0.9
@@ -30,6 +30,7 @@ FEWEST, FEWEST_COVERED = 5, 20
 """Cases; a constant says nothing of fewer, left out one by one, and neither does a share of them."""
 
 
+@shown_as_table(lambda found: found.sentence or "Nothing is seen against the model.")
 class Misfit(NamedTuple):
     """How a model predicts its own cases, each from the others.
 
@@ -75,9 +76,6 @@ class Misfit(NamedTuple):
     def to_frame(self) -> pd.DataFrame:
         """Return a row with the numbers; NaN where there is none."""
         return pd.DataFrame([self], columns=self._fields, index=["model"]).astype(float).astype({"cases": int})
-
-    def __repr__(self) -> str:
-        return as_text(self.sentence or "Nothing is seen against the model.", self.to_frame())
 
 
 def misfit(

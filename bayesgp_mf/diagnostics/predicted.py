@@ -22,7 +22,7 @@ from bayesgp_mf.inputs.frames import as_pandas
 from bayesgp_mf.inputs.labels import encode_labels, encode_targets
 from bayesgp_mf.inputs.tables import check_all_same_cases, facts_of_new_cases
 from bayesgp_mf.likelihoods import Likelihood
-from bayesgp_mf.notebook import as_text
+from bayesgp_mf.notebook import shown_as_table
 from bayesgp_mf.processes.process import Process, with_new_cases
 from bayesgp_mf.types import Array
 
@@ -36,6 +36,7 @@ class _Setting(NamedTuple):
     variance: Array
 
 
+@shown_as_table(lambda found: f"{len(found.targets)} cases: {found.description}.")
 @dataclass(frozen=True, eq=False)
 class Predicted:
     """Predictions for cases, and what came; it prints the table that `to_frame` returns.
@@ -101,9 +102,6 @@ class Predicted:
         mean = sum(one.weight * one.mean for one in self.settings)
         variance = sum(one.weight * (one.variance + (one.mean - mean) ** 2) for one in self.settings)
         return pd.DataFrame({"target": self.targets, "predictor_mean": mean, "predictor_sd": np.sqrt(variance)})
-
-    def __repr__(self) -> str:
-        return as_text(f"{len(self.targets)} cases: {self.description}.", self.to_frame())
 
 
 def predicted(
@@ -457,15 +455,13 @@ def _below_each(found: Predicted, t: NDArray[np.int64], largest: int) -> Array:
     Each case is looked at from its own count upwards and downwards, as far as the answer is neither one nor zero.
     """
     total, reached = np.zeros(largest + 1), np.zeros(largest + 2)
-    for step in (1, -1):
-        count = t if step > 0 else t - 1
+    for step, count in ((1, t), (-1, t - 1)):
         (cases,) = np.nonzero(count >= 0)
         count = count[cases]
         while cases.size:
             share = found.below(count.astype(np.float64), cases)
             np.add.at(total, count, share)
             ends = (share > 1.0 - SURE) | (count == largest) if step > 0 else (share < SURE) | (count == 0)
-            if step > 0:
-                np.add.at(reached, count[ends] + 1, 1.0)
+            np.add.at(reached, count[ends] + 1, float(step > 0))
             cases, count = cases[~ends], count[~ends] + step
     return total + np.cumsum(reached[:-1])

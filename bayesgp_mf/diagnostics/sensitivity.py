@@ -37,6 +37,7 @@ from bayesgp_mf.inference.solver import Solver
 from bayesgp_mf.likelihoods import Likelihood
 from bayesgp_mf.likelihoods.by_case import by_case
 from bayesgp_mf.matrices.blas import one_thread_if_small
+from bayesgp_mf.notebook import shown_as_table
 from bayesgp_mf.processes.process import Part, Process
 from bayesgp_mf.processes.several_classes import make_process
 from bayesgp_mf.progress import progress_bar
@@ -81,6 +82,7 @@ def as_quantities(given: Mapping[str, Quantity] | None, taken: Collection[str] =
     return named
 
 
+@shown_as_table(lambda _: "How far the posterior moves for each doubling of a power (cumulative Jensen-Shannon):")
 @dataclass(frozen=True, eq=False)
 class Sensitivity:
     """How much a posterior moves with the powers of its prior and of its likelihood; ``print`` shows the table.
@@ -97,8 +99,9 @@ class Sensitivity:
     table: pd.DataFrame
     moments: pd.DataFrame
 
-    def __str__(self) -> str:
-        return str(self.table.to_string(float_format="{:.3f}".format))
+    def to_frame(self) -> pd.DataFrame:
+        """Return the ``table``."""
+        return self.table
 
 
 def sensitivity(

@@ -7,7 +7,7 @@ import textwrap
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
@@ -52,8 +52,7 @@ def new_figure(width: float, height: float) -> Figure:
         return Figure(figsize=(width, height), layout="constrained")
     from matplotlib import pyplot
 
-    figure: Figure = pyplot.figure(figsize=(width, height), layout="constrained")
-    return figure
+    return cast("Figure", pyplot.figure(figsize=(width, height), layout="constrained"))
 
 
 def axes_or_new(ax: Axes | None, lines: int = 0, scale: float = 1.0) -> Axes:

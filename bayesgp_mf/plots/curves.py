@@ -148,7 +148,7 @@ def plot_partial_dependence(
     idata: Container,
     *,
     ax: Sequence[Axes] | Axes | None = None,
-    features: Sequence[Any] | None = None,
+    features: Sequence[Any] | str | int | None = None,
     scale: Scale = "target",
     levels: Sequence[float] = (0.9,),
     points: int | None = None,
@@ -165,7 +165,7 @@ def plot_partial_dependence(
         What `fit` returned, or the same loaded from a file.
     ax : sequence of matplotlib.axes.Axes, optional
         Where to draw, one for each input; by default a new figure, which pyplot saves and shows.
-    features : sequence of str or int, optional
+    features : str, int or sequence of these, optional
         Which inputs, in this order; by default the six most relevant by `diagnostics.relevance`.
     scale : {"target", "latent"}
         Whether to average probabilities and means of targets, or latent values.

@@ -180,10 +180,9 @@ def _is_one_unit(fit: Fitted, across: int, upwards: int) -> bool:
     units = [UNIT.findall(fit.names[column]) for column in (across, upwards)]
     if any(units):
         return units[0] == units[1]
-    scales = [leaf.params.get("lengthscale") for leaf in leaves(fit.process.parts[0].kernel)]
-    return all(np.ndim(scale) == 0 for scale in scales if scale is not None) and any(
-        each is not None for each in scales
-    )
+    kernel = fit.process.parts[0].kernel
+    scales = [leaf.params["lengthscale"] for leaf in leaves(kernel) if "lengthscale" in leaf.params]
+    return bool(scales) and all(np.ndim(scale) == 0 for scale in scales)
 
 
 def _values(fit: Fitted, X: Array, what: What, scale: Scale, above: float | None) -> Array:
@@ -201,7 +200,8 @@ def _values(fit: Fitted, X: Array, what: What, scale: Scale, above: float | None
     for part in process.parts:
         mean, variance = part.latent_at(X)
         each.append(expected_given(part, mean + NODES[:, None] * np.sqrt(variance)))
-    values, share = np.concatenate(each), np.multiply.outer(process.weights, NODE_WEIGHTS).ravel()
+    values = np.concatenate(each)
+    share = np.multiply.outer(process.weights, NODE_WEIGHTS).ravel()
     return np.asarray(np.sqrt(share @ (values - share @ values) ** 2))
 
 

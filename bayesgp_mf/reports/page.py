@@ -9,6 +9,7 @@ from __future__ import annotations
 import base64
 import io
 import re
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -117,7 +118,8 @@ def own_style() -> Iterator[None]:
     from matplotlib import style
 
     fonts = {name: mpl.rcParams[name] for name in FONTS}
-    with style.context("default"), apart():
+    with style.context("default"), apart(), warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Glyph .* missing from")  # of a name, which the page has in words too
         mpl.rcParams.update(fonts)
         yield
 

@@ -21,14 +21,16 @@ from bayesgp_mf.plots import plot_stream
 from bayesgp_mf.reports import computation, predictions
 from bayesgp_mf.reports import computation as model
 from bayesgp_mf.reports.page import Figures, Section, Table, own_style, render
+from bayesgp_mf.reports.pdf import as_pdf, browser
 
-SUFFIXES = ("", ".html", ".htm")
+SUFFIXES = ("", ".html", ".htm", ".pdf")
 
 
 def report(
     idata: Container,
     path: str | PathLike[str],
     *,
+    title: str | None = None,
     X_test: ArrayLike | None = None,
     y_test: ArrayLike | None = None,
     offset: ArrayLike | None = None,
@@ -41,8 +43,8 @@ def report(
 ) -> Path:
     """Write a page about a fit: how good it is, what it predicts, and which cases it predicts worst.
 
-    It is one HTML file that loads nothing from elsewhere, so that you can mail and print it. The page says what a fit
-    does not have, such as leave-one-out predictions of a table in parts.
+    It is one HTML file that loads nothing from elsewhere, so that you can mail and print it, or a PDF. The page says
+    what a fit does not have, such as leave-one-out predictions of a table in parts.
 
     Parameters
     ----------
@@ -50,8 +52,11 @@ def report(
         What `fit` or `predict` returned, or the same loaded from a file; or what ``to_container`` of a stream returned.
         It is not changed.
     path : str or path
-        The file to write, which ends in .html, or in nothing. An existing one is replaced once the new one is complete;
-        missing folders are created.
+        The file to write, which ends in .html, or in nothing, or in .pdf: then Chromium, Chrome or Edge prints it, one
+        of which must be on this machine. An existing one is replaced once the new one is complete; missing folders are
+        created.
+    title : str, optional
+        The heading of the page; by default "Report of a fit".
     X_test : (m, d) array_like, optional
         New inputs to predict. Without them the page shows the predictions of `predict`, if there are any.
     y_test : (m,) array_like, optional
@@ -74,8 +79,9 @@ def report(
     Raises
     ------
     ValueError
-        If ``idata`` is not a fit, ``path`` is a folder or a file of another kind, ``X_test``, ``y_test``, ``offset`` or
-        ``trials`` does not match it, or ``reference`` or one of ``others`` has other cases.
+        If ``idata`` is not a fit, ``path`` is a folder or a file of another kind, or no browser can print it,
+        ``X_test``, ``y_test``, ``offset`` or ``trials`` does not match it, or ``reference`` or one of ``others`` has
+        other cases.
 
     Examples
     --------
@@ -93,8 +99,9 @@ def report(
     path = as_path("path", path)
     if path.suffix.lower() not in SUFFIXES:
         raise ValueError(
-            f"path must end in .html, and is {str(path)!r}: a report is an HTML page, which a browser can print as PDF."
+            f"path must end in .html or .pdf, and is {str(path)!r}: a report is a page, for a browser or for paper."
         )
+    printer = browser() if path.suffix.lower() == ".pdf" else None
     if path.is_dir():
         raise ValueError(
             f"path must be the file to write, and {str(path)!r} is a folder. Pass {str(path / 'fit.html')!r}."
@@ -109,7 +116,7 @@ def report(
                 "out, and score new cases with the stream itself, stream.update."
             )
         with own_style():
-            html = stream_page(idata)
+            html = stream_page(idata, title)
     else:
         about = fitted(idata, **given)
         if X_test is not None:
@@ -121,9 +128,12 @@ def report(
             found = quality_of_approximation(about.idata)  # the page says of the model elsewhere
             sections = sections_of(about, found, X_test=X_test, y_test=y_test, reference=reference, others=others)
             lead = [found.sentence, *predictions.misfits(about)]
-            html = render("Report of a fit", lead, model.glance(about), sections)
+            html = render(title or "Report of a fit", lead, model.glance(about), sections)
     with whole(path) as part:
-        part.write_text(html, encoding="utf-8")
+        if printer is None:
+            part.write_text(html, encoding="utf-8")
+        else:
+            as_pdf(printer, html, part)
     return path
 
 
@@ -159,7 +169,7 @@ def sections_of(
     return sections
 
 
-def stream_page(idata: Container) -> str:
+def stream_page(idata: Container, title: str | None = None) -> str:
     """Return the page."""
     fit = get_group(idata, "fit")
     cases, score = int(fit["n_cases"].sum()), float(fit["log_score"].sum())
@@ -183,4 +193,4 @@ def stream_page(idata: Container) -> str:
         Section("Scores along the stream", [Figures([(plot_stream(idata), caption)])]),
         Section("What is not shown", [left]),
     ]
-    return render("Report of a stream", lead, Table("At a glance.", ("", "This stream"), rows), sections)
+    return render(title or "Report of a stream", lead, Table("At a glance.", ("", "This stream"), rows), sections)

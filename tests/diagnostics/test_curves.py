@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy.special import ndtri
 
@@ -36,6 +37,17 @@ def test_quantiles_of_f_are_those_of_its_gaussian(labels):
     mean, variance = bgp.posterior(labels).latent(found.x[:, None])
     np.testing.assert_allclose(found.mean, mean)
     np.testing.assert_allclose(found.quantiles, mean + np.sqrt(variance) * ndtri(LEVELS)[:, None])
+
+
+@pytest.mark.parametrize("one", ["x1", 1, np.int64(1)])
+def test_one_input_may_be_named_alone(one):
+    table = pd.DataFrame(X, columns=["x0", "x1", "x2"])
+    idata = bgp.fit(table, X[:, 1] > 0, bgp.kernels.Gaussian(), draws=5, random_seed=1)
+    (found,) = partial_dependence(idata, one, points=3)
+    assert found.feature == "x1"
+    with pytest.raises(ValueError, match=r"one of the inputs.*got 'x'"):  # and not a letter of the name
+        partial_dependence(idata, "x")
+    assert [ax.get_xlabel() for ax in bgp.plots.plot_partial_dependence(idata, features=one, points=3)] == ["x1"]
 
 
 def test_probabilities_given_f_are_between_its_quantiles_and_average_to_p(labels):

@@ -163,7 +163,7 @@ def test_odds_are_those_against_the_label_whatever_its_weight():
     found = bgp.diagnostics.influence(idata)
     assert found.odds[3] == pytest.approx(others[0] / others[1], rel=1e-10)
     assert "30 cases, the strangest first" in repr(found)
-    assert len(repr(found).splitlines()) < 15
+    assert len(repr(found).splitlines()) < 17  # and not all 30
 
 
 @pytest.mark.parametrize("weights", [None, np.full(30, 2.0)])

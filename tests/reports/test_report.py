@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import re
+import shutil
+import sys
 from functools import cache
 from html import unescape
 from importlib import import_module
@@ -18,6 +21,7 @@ from bayesgp_mf.container.groups import get_group, group_names
 from bayesgp_mf.diagnostics.loo import worst_cases
 from bayesgp_mf.reports.computation import formulas, symbols
 from bayesgp_mf.reports.page import Formula
+from bayesgp_mf.reports.pdf import BROWSERS
 from tests.plots.fits import EXPOSURE, MAKERS, ONE, SMALL, TRIALS, X1, X2, F, Z, made, streamed
 from tests.reports.page_parser import check_self_contained
 
@@ -76,6 +80,55 @@ def test_a_page_leaves_the_figure_that_its_user_draws(tmp_path):
     page_of(made("binary"), tmp_path)
     assert plt.get_fignums() == [figure.number]
     assert plt.gcf() is figure
+
+
+def test_a_page_has_the_title_that_it_is_given(tmp_path):
+    for idata, usual in ((made("binary"), "Report of a fit"), (fitted("stream"), "Report of a stream")):
+        assert f"<h1>{usual}</h1>" in page_of(idata, tmp_path)[0]
+        html, _ = page_of(idata, tmp_path, title="Dose & response")
+        assert "<h1>Dose &amp; response</h1>" in html
+        assert "<title>Dose &amp; response</title>" in html
+
+
+BROWSER = """#!{python}
+import pathlib, sys
+(into,) = [each.partition("=")[2] for each in sys.argv if each.startswith("--print-to-pdf=")]
+page = pathlib.Path(sys.argv[-1].removeprefix("file://")).read_text(encoding="utf-8")
+if "fails" in page:
+    sys.exit("no paper")
+pathlib.Path(into).write_text("%PDF of " + page[:15])
+"""
+
+
+@pytest.mark.skipif(os.name != "posix", reason="a program of our own by the name of a browser")
+def test_a_page_is_printed_by_a_browser_or_refused(tmp_path, monkeypatch):
+    """By one that writes what it was given, and then says why it does not."""
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(ValueError, match=r"none of chromium.*ends in \.html, and print that"):
+        bgp.report(made("binary"), tmp_path / "fit.pdf")
+    program = tmp_path / "google-chrome"
+    program.write_text(BROWSER.format(python=sys.executable))
+    program.chmod(0o755)
+    path = bgp.report(made("binary"), tmp_path / "fit.pdf")
+    assert path.read_text() == "%PDF of <!DOCTYPE html>"
+    with pytest.raises(OSError, match="did not print the report: no paper"):
+        bgp.report(made("binary"), tmp_path / "fit.pdf", title="it fails")
+    assert path.read_text() == "%PDF of <!DOCTYPE html>"  # the old one is still there
+    assert sorted(each.name for each in tmp_path.iterdir()) == ["fit.pdf", "google-chrome"]
+
+
+@pytest.mark.skipif(not any(map(shutil.which, BROWSERS)), reason="no browser")
+def test_a_browser_prints_it(tmp_path):
+    path = bgp.report(made("binary"), tmp_path / "fit.pdf")
+    assert path.read_bytes()[:5] == b"%PDF-"
+    assert len(re.findall(rb"/Type\s*/Page\b", path.read_bytes())) < 7
+
+
+def test_names_in_letters_that_no_font_has_warn_of_nothing(tmp_path):
+    """Figures have boxes for them, the page itself has them; warnings are errors here."""
+    X = X1.set_axis(["\u5264\u91cf"], axis=1)
+    _, page = page_of(bgp.fit(X, np.where(F > 0, "\u5f35", "\u738b"), ONE, **SMALL), tmp_path)
+    assert "\u5264\u91cf" in page.text
 
 
 def test_hyperparameters_of_left_out_cases_are_what_they_are(plain):
@@ -308,7 +361,7 @@ def test_inputs_of_any_size_have_a_page(tmp_path):
         (lambda path: bgp.report(made("weighted"), path, X_test=X2, trials=3), "trials .* Leave them out"),
         (lambda path: bgp.report(made("weighted"), path, X_test=X2, y_test=[True]), "y_test|y_new"),
         (lambda path: bgp.report(made("weighted"), path, reference=made("binary")), "^reference, the second, does not"),
-        (lambda path: bgp.report(made("weighted"), path.with_suffix(".pdf")), r"path must end in \.html"),
+        (lambda path: bgp.report(made("weighted"), path.with_suffix(".docx")), r"path must end in \.html or \.pdf"),
         (lambda _: bgp.report(made("weighted"), None), "path must be the name of a file.*got None"),
         (lambda path: bgp.report(made("weighted"), f"{path}\0"), "has a NUL character|must end in"),
         (lambda path: bgp.report(made("weighted"), path.parent), r"is a folder\. Pass '.*fit\.html'"),
