@@ -63,6 +63,11 @@ OPTIONS: dict[str, tuple[str, ...]] = {
 
 REFUSALS = (
     Refusal(("likelihood",), lambda c: c["likelihood"] == "step", "a stream needs some noise in the likelihood"),
+    Refusal(
+        ("kernel", "groups"),
+        lambda c: (c["kernel"], c["groups"]) == ("areas", "codes"),
+        "must name areas of the graph, such as 'north'",
+    ),
     Refusal(("kernel",), lambda c: c["kernel"] == "of each class", "a stream needs one kernel for all classes"),
     Refusal(
         ("likelihood", "classes"),
@@ -87,7 +92,7 @@ REFUSALS = (
     ),
     Refusal(
         ("hyper", "kernel"),
-        lambda c: c["hyper"].endswith("scan") and c["kernel"] == "linear",
+        lambda c: c["hyper"].endswith("scan") and c["kernel"] in {"linear", "areas"},
         "this kernel has no length scale to scan",
     ),
 )

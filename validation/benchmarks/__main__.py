@@ -15,6 +15,7 @@ from typing import Any, TypeAlias
 from bayesgp_mf.progress import progress_bar
 from validation.benchmarks import (
     ard,
+    areas,
     classes,
     counts,
     defaults,
@@ -58,10 +59,22 @@ SECTIONS: dict[str, Section] = {
     "classes": classes.benchmarks,
     "duels": duels.benchmarks,
     "league": league.benchmarks,
+    "areas": areas.benchmarks,
     "defaults": defaults.benchmarks,
     "defaults_800": partial(defaults.benchmarks, most=800),
 }
-ON_REQUEST = ("inla", "hyperposterior", "inducing", "sklearn", "classes", "duels", "league", "defaults", "defaults_800")
+ON_REQUEST = (
+    "areas",
+    "inla",
+    "hyperposterior",
+    "inducing",
+    "sklearn",
+    "classes",
+    "duels",
+    "league",
+    "defaults",
+    "defaults_800",
+)
 """Run when they are named: models in PyMC, most of whose time is sampling and compilation; an hour of peers; many
 tables."""
 OUTPUT = Path("reports/bench.json")
