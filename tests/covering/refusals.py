@@ -18,8 +18,8 @@ from tests.covering.options import (
 CAVITIES = {"tap", "naive", "variational"}
 GAUSSIAN = {"gaussian", "gaussian, noise of each"}
 OF_EXACT = {"probit", "probit with flips", "step", "step with flips", *GAUSSIAN}
-ROUGH = {"rough", "groups", "groups beside", "network", "a length scale of each", "periodic"}
-SINGULAR = {"linear", "smooth", "areas"}
+ROUGH = {"rough", "areas", "groups", "groups beside", "network", "a length scale of each", "periodic"}
+SINGULAR = {"linear", "smooth"}
 
 FIT = (
     Refusal(("method",), lambda c: c["method"] == "svm", "method 'svm' (is a limit|has one latent value)"),
@@ -142,12 +142,12 @@ FIT = (
     ),
     Refusal(
         ("hyper", "kernel"),
-        lambda c: c["hyper"] == "scan" and c["kernel"] in {"linear", "areas"},
+        lambda c: c["hyper"] == "scan" and c["kernel"] == "linear",
         "this kernel has no length scale to scan",
     ),
     Refusal(
         ("method", "kernel", "likelihood"),
-        lambda c: c["method"] == "exact" and c["kernel"] in {"linear", "areas"} and c["likelihood"] in FLAT,
+        lambda c: c["method"] == "exact" and c["kernel"] == "linear" and c["likelihood"] in FLAT,
         "method 'exact' without noise needs an invertible Gram matrix",
         found_by_solving=True,
     ),

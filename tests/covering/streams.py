@@ -18,8 +18,8 @@ from tests.covering.laws import error_of, quiet, refused_in_words, refused_unsol
 from tests.covering.options import (
     BINARY,
     CLASSES,
+    FIT,
     GROUPS,
-    KERNELS,
     LIKELIHOODS,
     NEW,
     SEVERAL_CLASSES,
@@ -47,7 +47,7 @@ TUNED = {
 
 OPTIONS: dict[str, tuple[str, ...]] = {
     "likelihood": tuple(name for name in LIKELIHOODS if name not in OF_CASES),
-    "kernel": tuple(KERNELS),
+    "kernel": FIT["kernel"],
     "groups": ("codes", "text"),
     "classes": ("found", "named"),
     "budget": ("none", "6"),
@@ -92,7 +92,7 @@ REFUSALS = (
     ),
     Refusal(
         ("hyper", "kernel"),
-        lambda c: c["hyper"].endswith("scan") and c["kernel"] in {"linear", "areas"},
+        lambda c: c["hyper"].endswith("scan") and c["kernel"] == "linear",
         "this kernel has no length scale to scan",
     ),
 )

@@ -17,10 +17,10 @@ CELLS: dict[str, Cell] = {
     for name, given in {
         "counts": {"likelihood": "poisson", "kernel": "groups", **FACTS},
         "counts, evidence": {"likelihood": "poisson", "kernel": "smooth", "hyper": "evidence", **FACTS},
-        "areas": {"likelihood": "poisson", "kernel": "areas", **FACTS},
-        "areas, evidence": {"likelihood": "poisson", "kernel": "areas", "hyper": "evidence", **FACTS},
+        "areas": {"likelihood": "poisson", "kernel": "areas alone", **FACTS},
+        "areas, evidence": {"likelihood": "poisson", "kernel": "areas alone", "hyper": "evidence", **FACTS},
         "areas, laplace, integrate": {
-            **{"likelihood": "poisson", "kernel": "areas", "method": "laplace", "hyper": "integrate"},
+            **{"likelihood": "poisson", "kernel": "areas alone", "method": "laplace", "hyper": "integrate"},
             **FACTS,
         },
         "counts, corrected evidence": {"likelihood": "poisson", "hyper": "corrected evidence", **FACTS},
