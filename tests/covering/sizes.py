@@ -60,6 +60,7 @@ NO_THRESHOLDS: dict[str, str] = {
     ),
     "Parts of a budget of memory or time, whose sums are compared.": (
         "design.look_ahead.AT_ONCE hyper.forecast.INDUCING inference.assembly.LARGEST matrices.memory.ROOTS "
+        "matrices.precision.AT_ONCE "
         "streams.learning.WAITING "
         "streams.learning.PARTS streams.learning.ARRIVE"
     ),
