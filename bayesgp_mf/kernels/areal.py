@@ -125,9 +125,12 @@ class Areal(FromCross):
         return float(self.params["odds"] / (1.0 + self.params["odds"]))
 
     def with_levels(self, levels: Mapping[int, Sequence[str]]) -> Self:
-        """Return the kernel with the texts of its column; areas of the graph that have no case come behind them."""
+        """Return the kernel with the texts of its column; areas of the graph that have no case come behind them.
+
+        Those that it knows stay where the column holds numbers, which are codes of them then.
+        """
         (column,) = as_columns(self.columns) or (0,)
-        return self._made_with({"levels": levels.get(column) if isinstance(column, int) else None})
+        return self._made_with({"levels": levels.get(column, self.levels) if isinstance(column, int) else None})
 
     def levels_of_columns(self) -> dict[int, tuple[str, ...]]:
         """Return the texts of its column by position, if it holds text."""

@@ -64,12 +64,13 @@ KERNELS: dict[str, Callable[[], Any]] = {
     "linear": lambda: kernels.Linear() + kernels.Bias(),
     "groups": lambda: kernels.Matern32(1.0, columns=["a", "b"]) * kernels.Categorical(columns=["site"]),
     "groups beside": lambda: kernels.Matern12(1.0, columns=["a"]) + kernels.Categorical(columns=["site"]),
-    "areas": lambda: kernels.Areal(NEIGHBOURS, columns="site") + kernels.Bias(),
+    "areas": lambda: kernels.Areal(NEIGHBOURS, columns="site") + kernels.Matern12(1.0, columns=["a"]),
+    "areas alone": lambda: kernels.Areal(NEIGHBOURS, columns="site") + kernels.Bias(),
     "periodic": lambda: 2.0 * kernels.Periodic(1.0, period=3.0),
     "network": lambda: kernels.NeuralNetwork(1.0, 0.5) + kernels.RationalQuadratic(2.0),
     "of each class": lambda: kernels.PerClass(*(kernels.Matern32(scale) for scale in (1.0, 1.5, 2.0))),
 }
-WITH_GROUPS = {"groups", "groups beside", "areas"}
+WITH_GROUPS = {"groups", "groups beside", "areas", "areas alone"}
 
 MATRICES: dict[str, Callable[[Any], dict[str, Any]]] = {
     "auto": lambda X: {},
@@ -98,7 +99,7 @@ AVERAGES = {"integrate", "surrogate", "hmc", "nuts"}
 
 FIT: dict[str, tuple[str, ...]] = {
     "likelihood": tuple(LIKELIHOODS),
-    "kernel": tuple(KERNELS),
+    "kernel": tuple(name for name in KERNELS if name != "areas alone"),  # whose labels contradict each other
     "matrix": tuple(MATRICES),
     "method": METHODS,
     "hyper": tuple(HYPER),

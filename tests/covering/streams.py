@@ -18,8 +18,8 @@ from tests.covering.laws import error_of, quiet, refused_in_words, refused_unsol
 from tests.covering.options import (
     BINARY,
     CLASSES,
+    FIT,
     GROUPS,
-    KERNELS,
     LIKELIHOODS,
     NEW,
     SEVERAL_CLASSES,
@@ -56,7 +56,7 @@ UNSOLVED = (
 
 OPTIONS: dict[str, tuple[str, ...]] = {
     "likelihood": tuple(name for name in LIKELIHOODS if name not in OF_CASES),
-    "kernel": tuple(KERNELS),
+    "kernel": FIT["kernel"],
     "groups": ("codes", "text"),
     "classes": ("found", "named"),
     "budget": ("none", "6"),
@@ -72,6 +72,11 @@ OPTIONS: dict[str, tuple[str, ...]] = {
 
 REFUSALS = (
     Refusal(("likelihood",), lambda c: c["likelihood"] == "step", "a stream needs some noise in the likelihood"),
+    Refusal(
+        ("kernel", "groups"),
+        lambda c: (c["kernel"], c["groups"]) == ("areas", "codes"),
+        "must name areas of the graph, such as 'north'",
+    ),
     Refusal(("kernel",), lambda c: c["kernel"] == "of each class", "a stream needs one kernel for all classes"),
     Refusal(
         ("likelihood", "classes"),

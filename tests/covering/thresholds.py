@@ -17,6 +17,12 @@ CELLS: dict[str, Cell] = {
     for name, given in {
         "counts": {"likelihood": "poisson", "kernel": "groups", **FACTS},
         "counts, evidence": {"likelihood": "poisson", "kernel": "smooth", "hyper": "evidence", **FACTS},
+        "areas": {"likelihood": "poisson", "kernel": "areas alone", **FACTS},
+        "areas, evidence": {"likelihood": "poisson", "kernel": "areas alone", "hyper": "evidence", **FACTS},
+        "areas, laplace, integrate": {
+            **{"likelihood": "poisson", "kernel": "areas alone", "method": "laplace", "hyper": "integrate"},
+            **FACTS,
+        },
         "counts, corrected evidence": {"likelihood": "poisson", "hyper": "corrected evidence", **FACTS},
         "trials": {"likelihood": "binomial, trials of each", "kernel": "smooth", **FACTS},
         "trials, hmc": {"likelihood": "binomial, trials of each", "hyper": "hmc", **FACTS},
@@ -128,9 +134,20 @@ THRESHOLDS = (
     Threshold(
         "inference.assembly",
         "SMALLEST",
-        "low rank looked for",
+        "low rank or a sparse precision looked for",
         10,
-        ("counts", "trials", "counts, evidence", "trials, hmc", "noise, integrate", "noise, leave-one-out", "softmax"),
+        (
+            *(
+                "counts",
+                "trials",
+                "counts, evidence",
+                "trials, hmc",
+                "noise, integrate",
+                "noise, leave-one-out",
+                "softmax",
+            ),
+            *("areas", "areas, evidence", "areas, laplace, integrate"),
+        ),
         SOLVED,
     ),
     Threshold("inference.assembly", "DIAGONAL_BLOCK", "variances at once", 3, ("inducing", "counts, evidence")),

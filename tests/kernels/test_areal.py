@@ -115,6 +115,13 @@ class TestCovariances:
         assert quantiles[1, 0] == pytest.approx(0.0, abs=2e-3)
 
 
+def test_a_kernel_that_knows_its_texts_takes_codes_of_them():
+    named = Areal(ROW, columns="area")
+    idata = bgp.fit(AREAS, COUNTS, named, bgp.Poisson(), **QUIET)
+    again = bgp.fit(bgp.posterior(idata).X, COUNTS, bgp.posterior(idata).kernel, bgp.Poisson(), **QUIET)
+    assert float(again["fit"]["log_evidence"]) == float(idata["fit"]["log_evidence"])
+
+
 def test_the_variance_is_that_of_the_intrinsic_part():
     kernel = numbered("bym2", 1.0, 1e9)
     for part in PARTS:

@@ -140,6 +140,7 @@ def test_a_product_has_no_sparse_precision_and_others_stay_as_they_were(monkeypa
 def test_areas_without_a_case_share_a_level_that_is_known(monkeypatch):
     """Where the sites say nothing of an area, the pair of its node and that of the level is not on the pattern."""
     monkeypatch.setattr(assembly, "SMALLEST", 2)
+    monkeypatch.setattr("bayesgp_mf.matrices.precision.AT_ONCE", 3)
     kernel = Areal(W, "leroux", 0.7, 3.0) + Bias(2.0)
     few = X[:5], Y[:5]
     sparse = bgp.fit(*few, kernel, bgp.Poisson(), **QUIET)

@@ -15,6 +15,7 @@ from typing import Any, TypeAlias
 from bayesgp_mf.progress import progress_bar
 from validation.benchmarks import (
     ard,
+    areas,
     classes,
     counts,
     defaults,
@@ -60,10 +61,12 @@ SECTIONS: dict[str, Section] = {
     "duels": duels.benchmarks,
     "league": league.benchmarks,
     "shards": shards.benchmarks,
+    "areas": areas.benchmarks,
     "defaults": defaults.benchmarks,
     "defaults_800": partial(defaults.benchmarks, most=800),
 }
 ON_REQUEST = (
+    "areas",
     "inla",
     "hyperposterior",
     "inducing",

@@ -18,6 +18,7 @@ from validation.reporting.checks import count, passed, verdict, verdict_table
 from validation.reporting.files import write_json, write_text
 from validation.stress import study as stress
 from validation.studies import (
+    areas,
     averages,
     calibration,
     class_searches,
@@ -53,6 +54,7 @@ STUDIES: tuple[Study, ...] = (
     corrected_predictions.STUDY,
     corrected_verdicts.STUDY,
     functionals.STUDY,
+    areas.STUDY,
     planar.STUDY,
     leave_one_out.STUDY,
     calibration.STUDY,
