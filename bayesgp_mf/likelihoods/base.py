@@ -194,6 +194,10 @@ class Likelihood(ABC):
         """Whether real targets are whole numbers >= 0."""
         return False
 
+    def link(self, mean: Array) -> Array:
+        """Return the latent values at which these are the means of real targets, as their logarithms."""
+        return mean
+
     @property
     def n_levels(self) -> int | None:
         """How many ordered levels real targets number, from 0; None where they are no levels."""
@@ -271,6 +275,10 @@ class Likelihood(ABC):
         """Return the third and fourth derivative of `log_partition`, which is ``derivs``, where they have a form."""
         return None
 
+    def curved_at(self, t: Array) -> Array:
+        """Return the latent values ``(n,)`` near which log p(t|f) bends most: by default zero."""
+        return np.zeros_like(t)
+
     def tilted_values(self, t: Array, mean: Array, variance: Array, scores: Array) -> tuple[Array, Array] | None:
         """Return what `processes.tilted.tilted_values` does, where it has a closed form."""
         return None
@@ -280,7 +288,10 @@ class Likelihood(ABC):
         return None
 
     def mode_bracket(self, t: Array, mean: Array, variance: Array) -> tuple[Array, Array] | None:
-        """Return bounds ``(n,)`` between which a log-concave p(t|f) N(f | mean, variance) is largest, where known."""
+        """Return bounds ``(n,)`` between which a log-concave p(t|f) N(f | mean, variance) is largest, where known.
+
+        Of one that is not log-concave, but has one mode: bounds of the mode and of the mean.
+        """
         return None
 
     # Parameters
@@ -384,7 +395,7 @@ class Likelihood(ABC):
     def unbounded_if_weighted(self) -> tuple[str, ...]:
         """The parameters in which the evidence of cases that count for more than one has no bound.
 
-        As they near zero, the density of a target that is met exactly grows without end.
+        As they near zero, or infinity, the density of a target that is met exactly grows without end.
         """
         return ()
 

@@ -40,6 +40,11 @@ _MADE = [
     bgp.NegativeBinomial(1.0),
     bgp.Binomial(1),
     bgp.Ordinal((0.0,)),
+    likelihoods.Gamma(1.0),
+    likelihoods.Beta(1.0),
+    likelihoods.ZeroInflated(bgp.Poisson(), 0.5),
+    likelihoods.Hurdle(bgp.Poisson(), 0.5),
+    likelihoods.Truncated(bgp.Poisson()),
 ]
 LIKELIHOODS = {type(likelihood).__name__: likelihood for likelihood in _MADE} | {"Step": bgp.Step()}
 GRAM = np.array([[2.0, 1.0], [1.0, 2.0]])
