@@ -169,7 +169,8 @@ class Truncated(_OfCounts, Centred):
 
         def below(t: Array, f: Array) -> Array:
             seen = self.counts.exceeding(np.zeros_like(f), f)
-            return 1.0 - np.divide(self.counts.exceeding(t, f), seen, out=np.zeros_like(f), where=seen > 0)
+            more = np.divide(self.counts.exceeding(t, f), seen, out=np.zeros_like(f), where=seen > 0)
+            return np.asarray(1.0 - more)
 
         return np.where(t >= 1, average_of_falling(below, np.maximum(t, 1.0), mean, variance), 0.0)
 
@@ -213,7 +214,8 @@ class Truncated(_OfCounts, Centred):
         flat = t.ravel()
 
         def once(t: Array, f: Array) -> Derivs:
-            return self.counts.parameter_derivative(name, np.broadcast_to(t, f.shape), f, np.zeros_like(f))
+            found: Derivs = self.counts.parameter_derivative(name, np.broadcast_to(t, f.shape), f, np.zeros_like(f))
+            return found
 
         def slope(rows: Any, f: Array) -> Derivs:
             value, d1, d2 = once(flat[rows], f)
