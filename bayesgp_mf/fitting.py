@@ -621,7 +621,7 @@ def _warn_of_weights(target: Target, by_default: Collection[str]) -> None:
     warn(
         f"weights above one in the mean ({np.mean(weights[weights > 0]):.3g}) count cases several times, and "
         f"{names[0]} is tuned: copies of one target look as if there were no noise, so that the evidence rises without "
-        "a bound as it falls, under every kernel that follows the targets. Divide the weights by their mean, fix "
+        "a bound without noise, under every kernel that follows the targets. Divide the weights by their mean, fix "
         f"{names[0]}, or give it a narrow prior.",
         BoundWarning,
     )

@@ -291,6 +291,14 @@ def _latent_sd(likelihood: Likelihood, between: tuple[float, float] | None) -> t
         around = "" if middle == "1" else f", around {_with_offset(middle, f'log({middle})', '1')}"
         moves = f"nine in ten expected counts lie within a factor of {high / low:g}{around}"
         return float(0.5 * (np.log(high) - np.log(low)) / NINE_IN_TEN), moves
+    ends = likelihood.link(np.array([low, high]))
+    if not np.all(np.isfinite(ends)):
+        raise ValueError(f"between must be two means of targets of {likelihood.display_name}, got {between!r}.")
+    if np.any(ends != (low, high)):
+        moves = f"nine in ten means are as far apart as {low:g} and {high:g}, which they lie between if "
+        return float(
+            0.5 * np.ptp(ends) / NINE_IN_TEN
+        ), f"{moves}{np.mean(ends):.3g} is added to the offset of each case"
     middle = f"{0.5 * (low + high):.3g}"
     around = "" if middle == "0" else f", around {_with_offset(middle, middle, '0')}"
     moves = f"nine in ten measurements lie within {high - low:g} of each other{around}"

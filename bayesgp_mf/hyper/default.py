@@ -273,7 +273,7 @@ def _of_targets(t: Array | None, likelihood: Likelihood, offset: Array | float, 
     constant = np.ptp(t[counted]) == 0.0
     if constant and np.count_nonzero(counted) > 1:
         warn(f"y is constant ({t[counted][0]:g}): there is nothing to learn a function from.")
-    of_function = (t - offset)[counted]
+    of_function = (likelihood.link(t) - offset)[counted]
     (mean,), (sd,) = _units(of_function[:, None], w[counted])
     variance = float(sd) ** 2
     far = np.abs(of_function - mean)

@@ -10,8 +10,10 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from bayesgp_mf.likelihoods.base import Likelihood
+from bayesgp_mf.likelihoods.beta import Beta
 from bayesgp_mf.likelihoods.censored import Censored
 from bayesgp_mf.likelihoods.counts import NegativeBinomial, Poisson
+from bayesgp_mf.likelihoods.gamma import Gamma
 from bayesgp_mf.likelihoods.gaussian import Gaussian
 from bayesgp_mf.likelihoods.logit import Binomial, Logit
 from bayesgp_mf.likelihoods.multinomial_probit import MultinomialProbit
@@ -21,13 +23,17 @@ from bayesgp_mf.likelihoods.quadrature import Quadrature
 from bayesgp_mf.likelihoods.softmax import Softmax
 from bayesgp_mf.likelihoods.student_t import StudentT
 from bayesgp_mf.likelihoods.times import Exponential, LogLogistic, LogNormal, Weibull
+from bayesgp_mf.likelihoods.zeros import Hurdle, Truncated, ZeroInflated
 from bayesgp_mf.names import ELSEWHERE, absent
 
 __all__ = [
+    "Beta",
     "Binomial",
     "Censored",
     "Exponential",
+    "Gamma",
     "Gaussian",
+    "Hurdle",
     "Likelihood",
     "LogLogistic",
     "LogNormal",
@@ -41,7 +47,9 @@ __all__ = [
     "Softmax",
     "Step",
     "StudentT",
+    "Truncated",
     "Weibull",
+    "ZeroInflated",
     "from_dict",
 ]
 
@@ -59,7 +67,8 @@ _BY_NAME: dict[str, Callable[..., Likelihood]] = {
 
 def is_built_in(likelihood: Likelihood) -> bool:
     """Tell whether a likelihood is one of this package's own that `from_dict` makes again from its ``to_dict``."""
-    return type(likelihood) in _BY_NAME.values()
+    inner = getattr(likelihood, "counts", None)  # what it is made of
+    return type(likelihood) in _BY_NAME.values() and (inner is None or is_built_in(inner))
 
 
 def by_word(word: str) -> Likelihood:
@@ -101,7 +110,8 @@ def from_dict(description: dict[str, Any]) -> Likelihood:
         parameters["likelihood"] = from_dict(parameters.pop("of"))
     if not isinstance(name, str) or name not in _BY_NAME:
         raise ValueError(f"unknown likelihood {name!r}; expected one of {sorted(_BY_NAME)}.")
+    made = {key: from_dict(dict(value)) for key, value in parameters.items() if isinstance(value, Mapping)}
     try:
-        return _BY_NAME[name](**parameters)
+        return _BY_NAME[name](**(parameters | made))
     except TypeError as error:
         raise ValueError(f"this is no description of a {name} likelihood: {error}") from error

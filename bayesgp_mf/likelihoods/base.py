@@ -195,6 +195,10 @@ class Likelihood(NamingAbsent, ABC):
         """Whether real targets are whole numbers >= 0."""
         return False
 
+    def link(self, mean: Array) -> Array:
+        """Return the latent values at which these are the means of real targets, as their logarithms."""
+        return mean
+
     @property
     def of_times(self) -> bool:
         """Whether real targets are times > 0."""
@@ -291,6 +295,10 @@ class Likelihood(NamingAbsent, ABC):
         """Return the third and fourth derivative of `log_partition`, which is ``derivs``, where they have a form."""
         return None
 
+    def curved_at(self, t: Array) -> Array:
+        """Return the latent values ``(n,)`` near which log p(t|f) bends most: by default zero."""
+        return np.zeros_like(t)
+
     def tilted_values(self, t: Array, mean: Array, variance: Array, scores: Array) -> tuple[Array, Array] | None:
         """Return what `processes.tilted.tilted_values` does, where it has a closed form."""
         return None
@@ -300,7 +308,10 @@ class Likelihood(NamingAbsent, ABC):
         return None
 
     def mode_bracket(self, t: Array, mean: Array, variance: Array) -> tuple[Array, Array] | None:
-        """Return bounds ``(n,)`` between which a log-concave p(t|f) N(f | mean, variance) is largest, where known."""
+        """Return bounds ``(n,)`` between which a log-concave p(t|f) N(f | mean, variance) is largest, where known.
+
+        Of one that is not log-concave, but has one mode: bounds of the mode and of the mean.
+        """
         return None
 
     # Parameters
@@ -404,7 +415,7 @@ class Likelihood(NamingAbsent, ABC):
     def unbounded_if_weighted(self) -> tuple[str, ...]:
         """The parameters in which the evidence of cases that count for more than one has no bound.
 
-        As they near zero, the density of a target that is met exactly grows without end.
+        As they near zero, or infinity, the density of a target that is met exactly grows without end.
         """
         return ()
 

@@ -32,8 +32,8 @@ NODES: Array = np.linspace(-8.8, 8.8, 89)
 """Those of a standard Gaussian."""
 NARROWER, EVERY_THIRD = 0.25, NODES[2::3]
 """Share of the variance of V up to which that of f needs fewer nodes: beyond their frequencies is less than e**-36."""
-SMALL = 1e-5
-"""Below it four terms of a series of the exponential are all its digits."""
+SMALL = 1e-2
+"""Below it six terms of a series of the exponential are nearly all its digits."""
 LONG = 0.1
 """Below this b the density of V falls so slowly beyond its bend that equal steps would be thousands."""
 BEND: Array = np.arange(-40.0, 41.0, 4.0)
@@ -161,12 +161,13 @@ def _log_density(small: Array, large: Array, x: Array) -> Array:
     beyond = x - near  # of which log(1 + q (exp(x) - 1)) is then all there is, but for rounding
     with np.errstate(over="ignore"):
         beta = small * x - total * (np.log1p(q * np.expm1(near)) + _rest(q, near, beyond))
-        return np.where(of_gamma, small * _below_exponential(x), beta)
+        return np.where(of_gamma, small * below_exponential(x), beta)
 
 
-def _below_exponential(x: Array) -> Array:
-    """Return x + 1 - exp(x), to all its digits also near zero."""
-    return np.asarray(np.where(np.abs(x) < SMALL, -0.5 * x**2 * (1.0 + x / 3.0 * (1.0 + 0.25 * x)), x - np.expm1(x)))
+def below_exponential(x: Array) -> Array:
+    """Return x + 1 - exp(x), with its digits near zero."""
+    near = x**2 * (1 / 2 + x * (1 / 6 + x * (1 / 24 + x * (1 / 120 + x / 720))))
+    return np.asarray(np.where(np.abs(x) < SMALL, -near, x - np.expm1(x)))
 
 
 def _rest(q: Array, near: Array, beyond: Array) -> Array:
@@ -221,3 +222,36 @@ def quantiles(below: Callable[[Array], Array], levels: Array, centre: Array, spr
             return np.where(high < LARGEST, high, np.inf)
         enough = below(middle) >= wanted
         low, high = np.where(between & ~enough, middle, low), np.where(between & enough, middle, high)
+
+
+WINDOW = leggauss(256)
+"""Over at most 17 units of the narrower of a Gaussian and a function that falls, but for tails of the latter."""
+HALVINGS = 60
+
+
+def average_of_falling(below: Callable[[Array, Array], Array], t: Array, mean: Array, variance: Array) -> Array:
+    """Return averages over f ~ N(mean, variance) of a function of t and f that falls in f from 1 to 0; all of a shape.
+
+    It is averaged where it is neither 1 nor 0 to rounding, which bisection finds.
+    """
+    shape = t.shape
+    t, mean, sd = t.ravel(), mean.ravel(), np.sqrt(variance.ravel())
+    found = np.empty(t.size)
+    for some in blocks(t.size, ENTRIES // WINDOW[0].size):
+        at, centre, width = t[some], mean[some], sd[some]
+        ends = list[Array]()
+        for level in (1.0 - 1e-16, 1e-16):
+            low, high = centre + NODES[0] * width, centre + NODES[-1] * width
+            for _ in range(HALVINGS):
+                middle = 0.5 * (low + high)
+                above = below(at, middle) >= level
+                low, high = np.where(above, middle, low), np.where(above, high, middle)
+            ends.append(0.5 * (low + high))
+        low, half = ends[0], 0.5 * (ends[1] - ends[0])
+        f = low[:, None] + half[:, None] * (1.0 + WINDOW[0])
+        certain = width == 0
+        unit = np.where(certain, 1.0, width)
+        density = np.exp(-0.5 * ((f - centre[:, None]) / unit[:, None]) ** 2) * (half / unit)[:, None]
+        inside = (below(at[:, None], f) * density) @ WINDOW[1] / np.sqrt(2.0 * np.pi)
+        found[some] = np.where(certain, below(at, centre), ndtr((low - centre) / unit) + inside)
+    return found.reshape(shape)

@@ -79,12 +79,12 @@ class Powered(Centred):
         flat, weights = t.ravel(), self.weights[case]
 
         def bracket(rows: Any, mean: Array, variance: Array) -> tuple[Array, Array]:
-            if not self.log_concave:
-                return np.full_like(mean, -np.inf), np.full_like(mean, np.inf)
             some, spread = self.likelihood.of_cases(case[rows]), variance * weights[rows]
             known = some.mode_bracket(flat[rows], mean, spread)
             if known is not None:
                 return known
+            if not self.log_concave:
+                return np.full_like(mean, -np.inf), np.full_like(mean, np.inf)
             with np.errstate(over="ignore", invalid="ignore"):
                 # the slope of log p falls along f, so that the mode is no farther than that at the mean says
                 end = mean + spread * some.log_prob(flat[rows], mean).d1
@@ -276,6 +276,10 @@ class _OfCases(Likelihood):
     def tilted_share(self, t: Array, mean: Array, variance: Array) -> Any:
         """Return what `Likelihood.tilted_share` does, where the powers know it; all is left at a weight of zero."""
         return self._each(lambda part, *at: part.form.tilted_share(*at), (), t, mean, variance, without=1.0)
+
+    def curved_at(self, t: Array) -> Array:
+        """Return the latent values near which log p(t|f) bends most."""
+        return np.asarray(self.likelihood.curved_at(t) - self._shift)
 
     def known_sites(self, t: Array, noise: float) -> Any:
         """Return precisions and shifts of sites that are the same at every cavity, where the likelihood has such."""

@@ -1,4 +1,4 @@
-r"""Log-concave likelihoods averaged over Gaussians by a trapezoidal rule about the mode, which checks itself.
+r"""Likelihoods of one mode averaged over Gaussians by a trapezoidal rule about the mode, which checks itself.
 
 The tilted density p(t|f) N(f | m, v) of a log-concave likelihood has one mode, and falls off about it at least as fast
 as the Gaussian does. Newton's method within a bracket finds the mode, and where the density has fallen by 42 nats on
@@ -7,6 +7,9 @@ analytic. It is made of two rules of half its points each, one between the point
 agree to 1e-8, in the mass, the second moments and the averages of the derivatives of log p, each relative to itself,
 their mean is right to rounding; where they do not there are more points, and in the end the integral is
 left to `Quadrature`.
+
+Where the likelihood is not log-concave, but has one mode, the tilted density may have two, between this mode and the
+Gaussian's mean. Beyond both it falls as before, so that the ends are looked for there.
 """
 
 from __future__ import annotations
@@ -27,7 +30,11 @@ from bayesgp_mf.types import Array, Derivs
 Curve: TypeAlias = Callable[[Any, Array], Derivs]
 """``curve(rows, f)`` is log p(t|f) with two derivatives, for the cases named by an index array that broadcasts to f."""
 Bracket: TypeAlias = Callable[[Any, Array, Array], tuple[Array, Array]]
-"""``bracket(rows, mean, variance)`` has the mode of each tilted density between its two answers."""
+"""``bracket(rows, mean, variance)`` has the mode of each tilted density between its two answers.
+
+Where log p is not concave, the mean and all modes: they are between it and the mode of log p, and no farther than the
+steepest slope of log p takes them. Infinite where that is not known.
+"""
 _DROP = 42.0  # nats below the mode: exp(-42) is 1/1000 of rounding
 _POINTS = (64, 128, 256, 1024, 4096, 8192)  # about a Gaussian, halves of 16 points agree to 1e-7, and of 24 to rounding
 _ENTRIES = 2**13  # held at once, so that a handful of such arrays stay in the cache
@@ -85,7 +92,7 @@ class Centred(Likelihood):
                 return replace(rule, step=np.finfo(np.float64).tiny).partition(numbers, mean, variance)
             return rule.partition(numbers, mean, variance, lambda i, f: curve(i.astype(np.intp)[:, None], f))
 
-        return Derivs(*_integrals(curve, mean, variance, bracket, 3, curve, _derivatives, adaptively))
+        return Derivs(*_integrals(self, curve, mean, variance, bracket, 3, curve, _derivatives, adaptively))
 
     def tilted_cumulants(self, t: Array, mean: Array, variance: Array, order: int) -> Array:
         """Return what `cumulants.tilted_cumulants` does, for variances ``(n,)`` above zero, by the nodes of log Z."""
@@ -98,7 +105,7 @@ class Centred(Likelihood):
             return rule.tilted_cumulants(numbers, mean, variance, order)
 
         return _integrals(
-            curve, mean, variance, bracket, order - 2, lambda _, f: np.zeros_like(f), by_nodes, adaptively
+            self, curve, mean, variance, bracket, order - 2, lambda _, f: np.zeros_like(f), by_nodes, adaptively
         )
 
     def tilted_share(self, t: Array, mean: Array, variance: Array) -> Array:
@@ -110,7 +117,7 @@ class Centred(Likelihood):
             return average(nodes.weight, offset**2) / some.variance
 
         adaptively = Quadrature.tilted_share
-        found = _integrals(curve, mean, variance, bracket, 1, lambda _, f: np.ones_like(f), left, adaptively)
+        found = _integrals(self, curve, mean, variance, bracket, 1, lambda _, f: np.ones_like(f), left, adaptively)
         return found.reshape(mean.shape)
 
     def mode_bracket(self, t: Array, mean: Array, variance: Array) -> tuple[Array, Array]:
@@ -151,7 +158,7 @@ class Centred(Likelihood):
             once = g1 - g * u1
             return g, once / np.sqrt(variance), (g2 - g * u2 - 2.0 * u1 * once) / variance
 
-        return Derivs(*_integrals(curve, mean, variance, bracket, 3, slope, by_nodes, adaptively))
+        return Derivs(*_integrals(self, curve, mean, variance, bracket, 3, slope, by_nodes, adaptively))
 
     @abstractmethod
     def _of_targets(self, t: Array) -> tuple[Curve, Bracket]:
@@ -163,6 +170,7 @@ class Centred(Likelihood):
 
 
 def _integrals(
+    likelihood: Likelihood,
     curve: Curve,
     mean: Array,
     variance: Array,
@@ -188,7 +196,7 @@ def _integrals(
         (known,), left = np.nonzero(np.isfinite(cases.lower) & np.isfinite(cases.upper)), np.ones(rows.size, dtype=bool)
         if known.size:
             cases = cases.take(known)
-            ends = _ends(curve, cases)
+            ends = _ends(curve, cases, concave=likelihood.log_concave)
 
             def rule(some: NDArray[np.intp], points: int) -> tuple[_Nodes, NDArray[np.bool_]]:
                 return _rule(curve, cases.take(some), tuple(end[some] for end in ends), points)
@@ -203,7 +211,7 @@ def _integrals(
     return answer.reshape(count, *mean.shape)
 
 
-def _ends(curve: Curve, cases: Cases) -> tuple[Array, Array, Array, Array]:
+def _ends(curve: Curve, cases: Cases, *, concave: bool) -> tuple[Array, Array, Array, Array]:
     """Return the modes as distances from the means, those of both ends from the modes, and the log densities there.
 
     Where the log density has fallen by d it is a power of the distance from the mode, of an exponent that changes
@@ -215,10 +223,14 @@ def _ends(curve: Curve, cases: Cases) -> tuple[Array, Array, Array, Array]:
         value, _, bend = curve(cases.rows, cases.mean + start)
         peak = np.asarray(value - 0.5 * start**2 / cases.variance)
         first = np.sqrt(2.0 * _AIM / (1.0 / cases.variance + np.abs(bend)))
-    n, farthest = start.size, np.sqrt(2.0 * _AIM * cases.variance)  # log-concave: it falls off as the Gaussian does
+    n, farthest = start.size, np.sqrt(2.0 * _AIM * cases.variance)  # it falls off as the Gaussian does
     both = cases.take(np.tile(np.arange(n), 2))  # the left ends and the right ones at once
     centre, top, far, reach = (np.tile(each, 2) for each in (start, peak, farthest, np.fmin(first, farthest)))
     side, near, there = np.repeat([-1.0, 1.0], n), np.zeros(2 * n), np.zeros(2 * n, dtype=bool)
+    if not concave:
+        between = cases.mean + start
+        near = np.concatenate([between - cases.lower, cases.upper - between])
+        far, reach = near + far, near + reach
     for _ in range(_STEPS):
         distance = centre + side * reach
         with np.errstate(all="ignore"):  # far out something may overflow; what comes of it is compared
@@ -277,6 +289,8 @@ def _rule(curve: Curve, cases: Cases, ends: tuple[Array, ...], points: int) -> t
     back = width[:, None] - along
     settled = halves_agree(weight, (np.ones_like(along), along * along, back * back, log_prob.d1, log_prob.d2))
     mass = np.sum(weight, axis=1)
+    settled &= mass > 0  # else all of it is between nodes
+    mass = np.where(settled, mass, 1.0)
     log_integral = peak + np.log(mass * step) - 0.5 * np.log(2.0 * np.pi * cases.variance)
     return _Nodes(distance, weight / mass[:, None], log_integral, log_prob).take(settled), settled
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal
 
 import numpy as np
-from scipy.special import digamma, expit, gammaln, log_expit
+from scipy.special import betainc, digamma, expit, gammainc, gammaln, log_expit, xlogy
 
 from bayesgp_mf.errors import UndefinedQuantityError
 from bayesgp_mf.likelihoods.base import Tunable, check_number
@@ -68,10 +68,10 @@ def log_rising(start: Array, count: Array) -> Array:
 
 
 def log_root_factorial(count: Array) -> Array:
-    """Return log k! - k log k + k for k >= 1: half the log of 2 pi k for large k, without taking a difference there."""
+    """Return log k! - k log k + k for k >= 0: half the log of 2 pi k for large k, without taking a difference there."""
     large = np.maximum(count, _STIRLING)
     series = 0.5 * np.log(2.0 * np.pi * large) + _remainder(large)
-    return np.where(count < _STIRLING, gammaln(count + 1.0) - count * np.log(count) + count, series)
+    return np.where(count < _STIRLING, gammaln(count + 1.0) - xlogy(count, count) + count, series)
 
 
 def log_rising_slope(start: Array, count: Array) -> Array:
@@ -83,6 +83,13 @@ def log_rising_slope(start: Array, count: Array) -> Array:
     series = _log1p_beyond(ratio) + 0.5 * ratio / (large + count)
     series = series + _remainder_slope(large + count) - _remainder_slope(large)
     return np.where(start < _STIRLING, plain, series)
+
+
+def log_minus_digamma(a: float) -> float:
+    """Return log a - psi(a), with its digits for large a."""
+    if a < _STIRLING:
+        return float(np.log(a) - digamma(a))
+    return 1.0 / (2.0 * a) - float(_remainder_slope(np.asarray(a)))
 
 
 def odds_beyond_log(x: Array) -> Array:
@@ -125,6 +132,20 @@ def of_odds(up: Array, down: Array, x: Array) -> Derivs:
     return Derivs(value, up * wrong - down * right, -(up + down) * right * wrong)
 
 
+def of_odds_from_one(up: Array, down: Array, x: Array) -> Derivs:
+    r"""Return `of_odds` less :math:`\log \log(1 + e^x)`, for a >= 1: to all digits far below zero."""
+    value, d1, d2 = of_odds(up - 1.0, down, x)
+    right, wrong = expit(x), expit(-x)
+    odds = np.exp(np.clip(x, -LARGEST_LOG_RATE, 0.0))  # below, what is added is nothing
+    log, beyond = np.log1p(odds), _log1p_beyond(odds)
+    slope = wrong * beyond / log
+    bend = -right * (slope + wrong * ((1.0 + odds) * beyond + odds**2) / log / log)
+    far = np.logaddexp(0.0, np.maximum(x, 0.0))
+    value = value + np.where(x < 0, -log - np.log1p(beyond / odds), log_expit(x) - np.log(far))
+    d1 = d1 + np.where(x < 0, slope, wrong - right / far)
+    return Derivs(value, d1, d2 + np.where(x < 0, bend, right * (right / far - wrong * (1.0 + far)) / far))
+
+
 def higher_of_odds(d2: Array, x: Array) -> tuple[Array, Array]:
     """Return the third and fourth derivative of `of_odds`, given the second."""
     slope = np.tanh(0.5 * x)
@@ -146,22 +167,22 @@ def draw_poisson(rate: Array, rng: np.random.Generator) -> Array:
     return np.where(rate > _POISSON_LARGEST, np.rint(rate + np.sqrt(rate) * rng.standard_normal(rate.shape)), few)
 
 
-def _of_log_normal(mean: Array, variance: Array) -> tuple[Array, Array, Array]:
+def of_log_normal(mean: Array, variance: Array) -> tuple[Array, Array, Array]:
     """Return mean, variance and mean square of a rate whose logarithm is Gaussian; infinite where they overflow."""
     with np.errstate(over="ignore", divide="ignore"):
         square = 2.0 * (mean + variance)
         return np.exp(mean + 0.5 * variance), np.exp(square + np.log(-np.expm1(-variance))), np.exp(square)
 
 
-def _check_finite(mean: Array, variance: Array, *found: Array) -> None:
+def check_finite(mean: Array, variance: Array, *found: Array) -> None:
     """Raise an UndefinedQuantityError if a rate or a moment of counts overflows."""
     beyond = ~np.all(np.isfinite(found), axis=0)
     if np.any(beyond):
         where = np.unravel_index(np.argmax(beyond), beyond.shape)
         latent, sd = np.broadcast_to(mean, beyond.shape)[where], np.sqrt(np.broadcast_to(variance, beyond.shape)[where])
         raise UndefinedQuantityError(
-            f"counts, or their variances, are beyond the largest double in {np.sum(beyond)} of {beyond.size} cases: in "
-            f"the first the logarithm of the rate is {latent:.4g} ± {sd:.3g}. Leave out "
+            f"targets, or their variances, are beyond the largest double in {np.sum(beyond)} of {beyond.size} cases: "
+            f"in the first the logarithm of the mean rate is {latent:.4g} ± {sd:.3g}. Leave out "
             "cases so far from the data, give the kernel a smaller variance, or take latent values alone, as of "
             "bgp.posterior(idata).latent(X_new)."
         )
@@ -196,6 +217,14 @@ class _OfRates(Counts):
             lambda rows, f: self._at(flat[rows], constant[rows], f),
             lambda rows, mean, variance: bracket_of_rates(flat[rows], mean, variance),
         )
+
+    @abstractmethod
+    def from_one(self, t: Array, f: Array) -> Derivs:
+        """Return log p(t|f) - log(-log p(0|f)) and its derivatives in f, for t >= 1, with their digits at low rates."""
+
+    @abstractmethod
+    def exceeding(self, t: Array, f: Array) -> Array:
+        """Return the probability that a count is more than t at latent value f."""
 
     @property
     @abstractmethod
@@ -241,20 +270,30 @@ class Poisson(_OfRates):
 
     def predictive_moments(self, mean: Array, variance: Array) -> tuple[Array, Array]:
         """Return mean and variance of a count when f ~ N(mean, variance): of a log-normal rate, and of counts at it."""
-        rate, spread, _ = _of_log_normal(mean, variance)
-        _check_finite(mean, variance, rate, spread)
+        rate, spread, _ = of_log_normal(mean, variance)
+        check_finite(mean, variance, rate, spread)
         return rate, rate + spread
 
     def sample(self, f: Array, rng: np.random.Generator) -> Array:
         """Draw a count for each latent value."""
         with np.errstate(over="ignore"):
             rate = np.exp(f)
-        _check_finite(f, np.zeros_like(f), rate)
+        check_finite(f, np.zeros_like(f), rate)
         return draw_poisson(rate, rng)
 
     def log_prob_graph(self, functions: Any, t: Any, f: Any) -> Any:
         """Return log p(t|f), written with the functions of ``functions``."""
         return t * f - functions.exp(f) - functions.gammaln(t + 1.0)
+
+    def from_one(self, t: Array, f: Array) -> Derivs:
+        """Return log p(t|f) - log(-log p(0|f)), -log p(0|f) being the rate, and its derivatives in f."""
+        value, d1, d2 = self.log_prob(t - 1.0, f)
+        return Derivs(value - np.log(t), d1, d2)
+
+    def exceeding(self, t: Array, f: Array) -> Array:
+        """Return the probability that a count is more than t at latent value f."""
+        with np.errstate(over="ignore"):
+            return np.asarray(gammainc(t + 1.0, np.exp(f)))
 
     def _constant(self, t: Array) -> Array:
         return np.asarray(-gammaln(t + 1.0))
@@ -323,17 +362,17 @@ class NegativeBinomial(_OfRates):
 
     def predictive_moments(self, mean: Array, variance: Array) -> tuple[Array, Array]:
         """Return mean and variance of a count when f ~ N(mean, variance)."""
-        rate, spread, square = _of_log_normal(mean, variance)
+        rate, spread, square = of_log_normal(mean, variance)
         with np.errstate(over="ignore"):
             spread = rate + spread + square / self.dispersion
-        _check_finite(mean, variance, rate, spread)
+        check_finite(mean, variance, rate, spread)
         return rate, spread
 
     def sample(self, f: Array, rng: np.random.Generator) -> Array:
         """Draw a count for each latent value."""
         with np.errstate(over="ignore"):
             rate = np.exp(f) * rng.gamma(self.dispersion, size=np.shape(f)) / self.dispersion
-        _check_finite(f, np.zeros_like(f), rate)
+        check_finite(f, np.zeros_like(f), rate)
         return draw_poisson(rate, rng)
 
     def log_prob_graph(self, functions: Any, t: Any, f: Any, dispersion: Any = None) -> Any:
@@ -342,6 +381,15 @@ class NegativeBinomial(_OfRates):
         x = f - functions.log(r)
         choose = functions.gammaln(t + r) - functions.gammaln(r) - functions.gammaln(t + 1.0)
         return choose + t * x - (t + r) * functions.softplus(x)
+
+    def from_one(self, t: Array, f: Array) -> Derivs:
+        """Return log p(t|f) - log(-log p(0|f)) and its derivatives in f."""
+        value, d1, d2 = of_odds_from_one(t, np.asarray(self.dispersion), f - np.log(self.dispersion))
+        return Derivs(value + self._constant(t) - np.log(self.dispersion), d1, d2)
+
+    def exceeding(self, t: Array, f: Array) -> Array:
+        """Return the probability that a count is more than t at latent value f."""
+        return np.asarray(betainc(t + 1.0, self.dispersion, expit(f - np.log(self.dispersion))))
 
     def _constant(self, t: Array) -> Array:
         return np.asarray(log_rising(np.asarray(self.dispersion), t) + t * np.log(self.dispersion) - gammaln(t + 1.0))

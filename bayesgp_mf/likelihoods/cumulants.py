@@ -70,9 +70,9 @@ def higher_derivatives(
     d2 = derivs.d2
     if rough:  # log Z changes on the scale of the Gaussian, or on a larger one
         step, weights = _STEP * np.sqrt(np.where(variance > 0, variance, 1.0)), _ROUGH
-    else:  # the curvature says on what scale it changes; most of it is near the zero of the latent value itself
-        at_zero = likelihood.unshifted.log_partition(t, np.zeros_like(mean), variance).d2
-        curvature = np.maximum(np.abs(d2), np.abs(at_zero))
+    else:  # the curvature says on what scale it changes
+        own = likelihood.unshifted
+        curvature = np.maximum(np.abs(d2), np.abs(own.log_partition(t, own.curved_at(t), variance).d2))
         step, weights = _STEP / np.sqrt(np.where(curvature > 0, curvature, 1.0)), _FINE
     multiples = np.arange(1.0, weights.shape[1] + 1.0)
     shifted = mean + np.multiply.outer(np.concatenate([multiples, -multiples]), step)

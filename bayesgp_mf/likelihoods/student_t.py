@@ -8,11 +8,17 @@ from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import digamma, expit
+from scipy.special import expit
 
 from bayesgp_mf.likelihoods import base
-from bayesgp_mf.likelihoods.below import student_t_below
-from bayesgp_mf.likelihoods.counts import log_rising, log_rising_slope, log_root_factorial, odds_beyond_log
+from bayesgp_mf.likelihoods.below import below_exponential, student_t_below
+from bayesgp_mf.likelihoods.counts import (
+    log_minus_digamma,
+    log_rising,
+    log_rising_slope,
+    log_root_factorial,
+    odds_beyond_log,
+)
 from bayesgp_mf.likelihoods.moments import AGREE, average, by_more_points, from_moments, halves_agree, midpoints
 from bayesgp_mf.types import Array, Derivs
 
@@ -123,7 +129,7 @@ class StudentT(base.Likelihood):
             if name == "scale":
                 by = [mixed.average(mixed.noise / self.scale * ratio) for ratio in ratios[2:]]
             else:
-                by_density = 0.5 * (_log_minus_digamma(half) - _excess(-np.log(mixed.noise / self.scale**2)))
+                by_density = 0.5 * (log_minus_digamma(half) + below_exponential(-np.log(mixed.noise / self.scale**2)))
                 by = [mixed.average(by_density * ratio) for ratio in ratios[:3]]
             r1, r2 = mixed.average(ratios[1]), mixed.average(ratios[2])
             slope = by[1] - r1 * by[0]
@@ -326,7 +332,7 @@ class StudentT(base.Likelihood):
         """
         half = 0.5 * self.df
         total = variance[:, None] + self.scale**2 * np.exp(-u)
-        gamma = np.log(half) - log_root_factorial(np.asarray(half)) - half * _excess(u)
+        gamma = np.log(half) - log_root_factorial(np.asarray(half)) + half * below_exponential(u)
         density = gamma - 0.5 * (np.log(2.0 * np.pi * total) + residual[:, None] ** 2 / total)
         if not power:
             return np.asarray(density)
@@ -411,7 +417,7 @@ def _shared_rule(df: float) -> tuple[Array, Array, Array, float]:
 
     def log_weight(w: Array) -> tuple[Array, Array]:
         u = w - _BEND * np.exp(-w)
-        density = np.log(half) - log_root_factorial(np.asarray(half)) - half * _excess(u)
+        density = np.log(half) - log_root_factorial(np.asarray(half)) + half * below_exponential(u)
         return u, density + np.log1p(_BEND * np.exp(-w)) - 0.5 * np.log(2.0 * np.pi)
 
     w = np.linspace(-8.0, 8.0 - min(np.log(df), 0.0), 1024)
@@ -426,17 +432,3 @@ def _shared_rule(df: float) -> tuple[Array, Array, Array, float]:
     # the density below the first precision is at most its own there, and falls off in u with a rate of `half`
     below = float(found[0] - np.log1p(_BEND * np.exp(-low - along[0])) - np.log(half))
     return u, found + np.log(step), factors, below
-
-
-def _excess(u: Array) -> Array:
-    """Return exp(u) - 1 - u, with its digits near zero."""
-    small = np.abs(u) < 1e-2
-    near = u**2 * (1 / 2 + u * (1 / 6 + u * (1 / 24 + u * (1 / 120 + u / 720))))
-    return np.where(small, near, np.expm1(u) - u)
-
-
-def _log_minus_digamma(half: float) -> float:
-    """Return log a - psi(a), with its digits for large a."""
-    if half < 30.0:
-        return float(np.log(half) - digamma(half))
-    return 1.0 / (2.0 * half) + (1.0 / 12.0 - (1.0 / 120.0 - 1.0 / 252.0 / half**2) / half**2) / half**2

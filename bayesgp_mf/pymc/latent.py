@@ -50,7 +50,8 @@ def latent_model(
         Prior covariance, as for `Marginal`.
     likelihood : Likelihood
         `Probit` with noise, `Logit`, or one of ``likelihoods`` with a name: ``Gaussian``, ``StudentT``, ``Poisson``,
-        ``NegativeBinomial``, ``Binomial``, ``Softmax``, ``MultinomialProbit``.
+        ``NegativeBinomial``, ``Binomial``, ``ZeroInflated``, ``Hurdle``, ``Truncated``, ``Gamma``, ``Beta``,
+        ``Softmax``, ``MultinomialProbit``.
     mean_func : pymc.gp.mean.Mean or callable, optional
         Prior mean, as for `Marginal`; zero by default. Not with several classes, where a common mean cancels.
     jitter : float
@@ -260,7 +261,8 @@ class _Functions:
 
     exp, log, log1p, sqrt = _double(pt.exp), _double(pt.log), _double(pt.log1p), _double(pt.sqrt)
     logaddexp, softplus, gammaln = _double(pt.logaddexp), _double(pt.softplus), _double(pt.gammaln)
-    expm1, where, constant = _double(pt.expm1), staticmethod(pt.switch), staticmethod(disconnected_grad)
+    expm1, log1mexp, where = _double(pt.expm1), _double(pt.log1mexp), staticmethod(pt.switch)
+    constant = staticmethod(disconnected_grad)
 
     @staticmethod
     def of_class(f: Variable, t: Variable) -> Variable:

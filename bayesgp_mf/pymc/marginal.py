@@ -76,7 +76,7 @@ class Marginal:
     **parameters : float or random variable
         Values that replace the parameters of the likelihood: ``noise_variance`` and ``flip`` of a `Probit`,
         ``noise_variance`` of a ``likelihoods.Gaussian``, ``dispersion`` of a ``likelihoods.NegativeBinomial``,
-        ``scale`` and ``df`` of a ``likelihoods.StudentT``. Random variables need a mean-field method (tap, naive,
+        ``scale`` and ``df`` of a ``likelihoods.StudentT`` Random variables need a mean-field method (tap, naive,
         variational).
 
     Attributes

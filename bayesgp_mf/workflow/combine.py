@@ -25,7 +25,7 @@ from bayesgp_mf.types import Array
 
 LEAST = 1e-6
 """Models of less weight are left out."""
-LINK = {"Poisson": "log", "NegativeBinomial": "log", "Gaussian": "identity", "StudentT": "identity"}
+LINK = {"Poisson": "log", "NegativeBinomial": "log", "Gamma": "log", "Gaussian": "identity", "StudentT": "identity"}
 """Of likelihoods that share one; each other one has its own, and latent values in units of its own."""
 
 

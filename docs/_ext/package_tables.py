@@ -46,6 +46,11 @@ _MADE = [
     likelihoods.LogNormal(),
     likelihoods.LogLogistic(1.0),
     likelihoods.Censored(likelihoods.Gaussian()),
+    likelihoods.Gamma(1.0),
+    likelihoods.Beta(1.0),
+    likelihoods.ZeroInflated(bgp.Poisson(), 0.5),
+    likelihoods.Hurdle(bgp.Poisson(), 0.5),
+    likelihoods.Truncated(bgp.Poisson()),
 ]
 LIKELIHOODS = {type(likelihood).__name__: likelihood for likelihood in _MADE} | {"Step": bgp.Step()}
 GRAM = np.array([[2.0, 1.0], [1.0, 2.0]])

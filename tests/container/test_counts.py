@@ -11,6 +11,7 @@ import pandas as pd
 import pytest
 
 import bayesgp_mf as bgp
+from bayesgp_mf import likelihoods
 from bayesgp_mf.container.groups import get_group
 from bayesgp_mf.likelihoods import Gaussian, Quadrature, from_dict
 from tests.container import own_functions
@@ -28,6 +29,11 @@ CASES = {
     "negative binomial": bgp.NegativeBinomial(3.0),
     "binomial": bgp.Binomial(9),
     "binomial with trials of each": bgp.Binomial(TRIALS),
+    "zero-inflated": likelihoods.ZeroInflated(bgp.NegativeBinomial(3.0), 0.2),
+    "hurdle": likelihoods.Hurdle(bgp.Poisson(), 0.2),
+    "truncated": likelihoods.Truncated(bgp.Poisson()),
+    "gamma": likelihoods.Gamma(3.0),
+    "beta": likelihoods.Beta(6.0),
     "student": bgp.StudentT(0.3, 4.0),
     "ordinal": bgp.Ordinal([-0.5, 0.5, 1.0], 0.1),
     "gaussian with noise of each": Gaussian(0.01 * TRIALS),

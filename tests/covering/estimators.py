@@ -29,9 +29,16 @@ LIKELIHOODS: dict[str, Callable[[], Any]] = {
     "student": lambda: bgp.StudentT(0.3, 4.0),
     "poisson": bgp.Poisson,
     "negative binomial": lambda: bgp.NegativeBinomial(2.0),
+    "gamma": lambda: bgp.likelihoods.Gamma(3.0),
+    "beta": lambda: bgp.likelihoods.Beta(6.0),
+    "zero-inflated": lambda: bgp.likelihoods.ZeroInflated(bgp.Poisson(), 0.2),
+    "hurdle": lambda: bgp.likelihoods.Hurdle(bgp.NegativeBinomial(2.0), 0.2),
+    "truncated": lambda: bgp.likelihoods.Truncated(bgp.Poisson()),
 }
 SEVERAL = {"three classes", "softmax"}
-COUNTS = {"poisson", "negative binomial"}
+COUNTS = {"poisson", "negative binomial", "zero-inflated", "hurdle", "truncated"}
+OF_THEIR_OWN = {"gamma", "beta", "truncated"}
+"""Likelihoods whose targets are no numbers, or no counts, of any kind."""
 CLASSIFIER = {"two classes", "logit", "probit with flips", *SEVERAL}
 
 KERNELS: dict[str, Callable[[], Any]] = {
@@ -87,6 +94,8 @@ def targets(cell: Mapping[str, str], f: np.ndarray, rng: np.random.Generator) ->
     """Draw targets of a function; labels in one of three ways to write them."""
     name = cell["likelihood"]
     if name not in CLASSIFIER:
+        if name in OF_THEIR_OWN:
+            return LIKELIHOODS[name]().sample(0.5 * f, rng)
         return rng.poisson(np.exp(0.5 * f)) if name in COUNTS else f + 0.3 * rng.normal(size=f.size)
     codes = np.digitize(f + 0.3 * rng.normal(size=f.size), [-0.6, 0.6] if name in SEVERAL else [0.0])
     codes[:3] = 0, 1, 2 if name in SEVERAL else 0

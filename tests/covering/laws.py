@@ -144,8 +144,9 @@ def check_finite(idata: Any, cell: Mapping[str, str]) -> None:
             right = np.isfinite(values.values)
             if name in {"hyper_prior_quantile", *PADDED}:
                 right |= np.isnan(values.values)  # a parameter without a prior, a node with fewer inducing cases
-            if name == "site_variance" and (cell["weights"] == "counts" or cell["likelihood"].startswith("step")):
-                right |= np.isposinf(values.values)  # a case of weight zero, or far from the step, says nothing
+            silent = cell["likelihood"].startswith(("step", "hurdle")) or cell["weights"] == "counts"
+            if name == "site_variance" and silent:  # far from the step, a zero of a hurdle, a case of weight zero
+                right |= np.isposinf(values.values)
             if name == "hyper_pareto_k":
                 right |= np.isinf(values.values)  # no shape can be fitted to so few weights
             if name == "log_p" and cell["likelihood"] == "step":

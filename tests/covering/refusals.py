@@ -187,7 +187,7 @@ UNSOLVED = (
 )
 """Where the equations may have no solution, which is said: the tails of the targets outweigh few inducing cases."""
 MADE = {"quadrature of labels", "quadrature of counts"}
-INTEGRATED = {"probit with flips", "step with flips", "student", *MADE}
+INTEGRATED = {"probit with flips", "step with flips", "student", "zero-inflated", *MADE}
 """Whose powers are integrals."""
 SLOW_POWERS = Refusal(
     ("hyper", "weights", "likelihood"),

@@ -20,7 +20,7 @@ NO_THRESHOLDS: dict[str, str] = {
         "arguments.LARGEST_COUNT design.beliefs.MOST_COUNTS design.information.FARTHEST "
         "inputs.tables.LARGEST_WHOLE likelihoods.base.LARGEST_WEIGHT "
         "likelihoods.below.LARGEST likelihoods.by_case.LARGEST_POWER likelihoods.counts._POISSON_LARGEST "
-        "likelihoods.counts._LARGE likelihoods.logit.LARGEST_TRIALS "
+        "likelihoods.counts._LARGE likelihoods.logit.LARGEST_TRIALS likelihoods.zeros._LARGEST "
         "kernels.stationary.FARTHEST processes.corrected.FARTHEST "
         "solvers.driver.SMALLEST_DAMPING solvers.svm.MOST_STEPS streams.arguments.LARGEST_INPUT"
     ),

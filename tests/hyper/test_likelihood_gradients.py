@@ -25,6 +25,9 @@ CASES = {
     "probit": (bgp.Probit(0.5, 0.1), LABELS),
     "gaussian": (Gaussian(0.3), MEASURED),
     "student": (bgp.StudentT(0.4, 4.0), MEASURED),
+    "zero-inflated": (bgp.likelihoods.ZeroInflated(bgp.Poisson(), 0.2), COUNTS),
+    "gamma": (bgp.likelihoods.Gamma(3.0), np.exp(MEASURED)),
+    "beta": (bgp.likelihoods.Beta(6.0), 1.0 / (1.0 + np.exp(-MEASURED))),
     "negative binomial": (bgp.NegativeBinomial(2.0), COUNTS),
     "ordinal": (Ordinal((0.5, 2.5), 0.4), np.clip(COUNTS, 0.0, 2.0)),
 }

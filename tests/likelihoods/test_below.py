@@ -6,7 +6,19 @@ import numpy as np
 import pytest
 from scipy.special import betainc, expit, ndtr, ndtri
 
-from bayesgp_mf.likelihoods import Binomial, Gaussian, NegativeBinomial, Ordinal, Poisson, StudentT
+from bayesgp_mf.likelihoods import (
+    Beta,
+    Binomial,
+    Gamma,
+    Gaussian,
+    Hurdle,
+    NegativeBinomial,
+    Ordinal,
+    Poisson,
+    StudentT,
+    Truncated,
+    ZeroInflated,
+)
 from bayesgp_mf.likelihoods import below as below_module
 from bayesgp_mf.likelihoods.below import count_below, quantiles
 from bayesgp_mf.likelihoods.by_case import by_case
@@ -19,6 +31,9 @@ WHOLE = {
     "many zeros": NegativeBinomial(0.02),
     "binomial": Binomial(7),
     "one trial": Binomial(1),
+    "zero-inflated": ZeroInflated(Poisson(), 0.2),
+    "hurdle": Hurdle(NegativeBinomial(2.5), 0.2),
+    "truncated": Truncated(NegativeBinomial(0.4)),
     "ordinal": Ordinal([-0.5, 0.2, 3.0], 0.3),
 }
 REAL = {
@@ -54,6 +69,17 @@ def test_its_slope_is_the_density(likelihood):
     np.testing.assert_allclose((up - down) / (2.0 * h), density, rtol=1e-5, atol=1e-11)
     mirrored = likelihood.predictive_below(2.0 * MEAN - t, MEAN, VARIANCE)
     np.testing.assert_allclose(at + mirrored, 1.0, rtol=1e-12)
+
+
+@pytest.mark.parametrize("likelihood", [Gamma(0.3), Gamma(20.0), Beta(0.5), Beta(300.0)], ids=str)
+def test_that_of_amounts_and_proportions_has_the_density_as_its_slope(likelihood):
+    t, h = np.array([0.02, 0.3, 0.9])[:, None], 1e-5
+    up, down = (likelihood.predictive_below(t + k * h, MEAN, VARIANCE) for k in (1, -1))
+    density = np.exp(likelihood.log_partition(np.broadcast_to(t, up.shape), MEAN, VARIANCE).value)
+    np.testing.assert_allclose((up - down) / (2.0 * h), density, rtol=1e-3, atol=1e-9)
+    np.testing.assert_array_equal(likelihood.predictive_below(-t, MEAN, VARIANCE), 0.0)
+    if isinstance(likelihood, Beta):
+        np.testing.assert_array_equal(likelihood.predictive_below(1.0 + t, MEAN, VARIANCE), 1.0)
 
 
 def test_gaussian_noise_has_a_closed_form():

@@ -10,14 +10,19 @@ from scipy.special import gammaln
 
 from bayesgp_mf.errors import NotPositiveDefiniteError, UndefinedQuantityError
 from bayesgp_mf.likelihoods import (
+    Beta,
     Binomial,
+    Gamma,
     Gaussian,
+    Hurdle,
     Logit,
     NegativeBinomial,
     Ordinal,
     Poisson,
     Quadrature,
     StudentT,
+    Truncated,
+    ZeroInflated,
     from_dict,
 )
 from bayesgp_mf.likelihoods.cumulants import higher_derivatives, tilted_cumulants
@@ -33,11 +38,21 @@ CASES = {
     "binomial with trials of each": Binomial(TRIALS),
     "ordinal": Ordinal([-1.0, 0.2, 2.5], 0.3),
     "ordinal with narrow levels": Ordinal([0.0, 0.01, 0.3]),
+    "zero-inflated": ZeroInflated(Poisson(), 0.3),
+    "zero-inflated binomial": ZeroInflated(Binomial(TRIALS), 0.3),
+    "hurdle": Hurdle(NegativeBinomial(2.0), 0.3),
+    "truncated": Truncated(Poisson()),
+    "truncated, not log-concave": Truncated(NegativeBinomial(0.3)),
+    "gamma": Gamma(2.0),
+    "gamma of heavy tails": Gamma(0.3),
+    "beta": Beta(5.0),
+    "beta of nearly zeros and ones": Beta(0.5),
+    "beta near its mean": Beta(1e4),
     "student": StudentT(0.5, 4.0),
     "student with heavy tails": StudentT(1.0, 0.7),
     "student near Gaussian": StudentT(0.3, 200.0),
 }
-COUNTS = {name: case for name, case in CASES.items() if not name.startswith(("student", "ordinal"))}
+COUNTS = {name: case for name, case in CASES.items() if not name.startswith(("student", "ordinal", "gamma", "beta"))}
 every_case = pytest.mark.parametrize("likelihood", CASES.values(), ids=CASES)
 
 
@@ -246,8 +261,10 @@ def test_tails_of_student_are_exact_with_two_modes_as_well(t, variance, scale, d
 
 
 def test_far_beyond_every_tail_nothing_breaks():
-    t = np.array([0.0, 1.0, 20.0])
-    for likelihood in (Poisson(), NegativeBinomial(2.0), NegativeBinomial(1e9), Binomial(20), StudentT(0.1, 3.0)):
+    plain = (Poisson(), NegativeBinomial(2.0), NegativeBinomial(1e9), Binomial(20), StudentT(0.1, 3.0))
+    others = (ZeroInflated(Poisson(), 0.1), Hurdle(NegativeBinomial(0.3), 0.1), Gamma(0.3), Beta(0.1), Beta(1e6))
+    for likelihood in (*plain, *others):
+        t = np.array([1e-10, 0.3, 0.999]) if isinstance(likelihood, Gamma | Beta) else np.array([0.0, 1.0, 20.0])
         for mean in (-600.0, -40.0, 40.0, 600.0):
             for variance in (1e-8, 1.0, 1e3, 1e8):
                 d = likelihood.log_partition(t, np.full(3, mean), np.full(3, variance))
@@ -305,6 +322,66 @@ def test_descriptions_make_the_same_likelihood_again(likelihood):
 def test_what_makes_no_sense_is_refused_in_words(make, message):
     with pytest.raises(ValueError, match=message):
         make()
+
+
+def test_new_likelihoods_are_those_of_scipy():
+    t, f = np.array([0.2, 0.5, 0.9]), np.array([-3.0, 0.3, 2.0])
+    mu, p = np.exp(f), 1.0 / (1.0 + np.exp(-f))
+    np.testing.assert_allclose(Gamma(2.5).log_prob(t, f).value, stats.gamma.logpdf(t, 2.5, scale=mu / 2.5), rtol=1e-12)
+    np.testing.assert_allclose(Beta(4.0).log_prob(t, f).value, stats.beta.logpdf(t, 4 * p, 4 * (1 - p)), rtol=1e-12)
+    k = np.array([0.0, 1.0, 4.0])
+    q = stats.nbinom.pmf(k, 2.0, 2.0 / (2.0 + mu))
+    inflated = 0.3 * (k == 0) + 0.7 * q
+    from_one = np.where(k > 0, q, 0.0) / (1.0 - stats.nbinom.pmf(0, 2.0, 2.0 / (2.0 + mu)))
+    for likelihood, expected in (
+        (ZeroInflated(NegativeBinomial(2.0), 0.3), inflated),
+        (Hurdle(NegativeBinomial(2.0), 0.3), np.where(k == 0, 0.3, 0.7 * from_one)),
+        (Truncated(NegativeBinomial(2.0)), from_one),
+    ):
+        np.testing.assert_allclose(np.exp(likelihood.log_prob(k, f).value), expected, rtol=1e-12)
+
+
+@pytest.mark.parametrize(("t", "mean", "variance"), [(1, -40.0, 1e-2), (1, -3.0, 30.0), (3, 8.0, 0.5), (2, -30.0, 1.0)])
+def test_tails_of_truncated_counts_are_exact(t, mean, variance):
+    def prob(f, analytic):
+        rate = f.exp()
+        return (t * f - rate - arb(t + 1).lgamma()).exp() / -(-rate).expm1()
+
+    sd = np.sqrt(variance)
+    slope = t - 1.0 - 0.5 * np.exp(mean) if mean < 0 else t - np.exp(mean)
+    mode = mean + variance * slope if mean < 0 else np.log(t) + 2.0
+    expected = many_digits(prob, mean, variance, (mean, sd), (mode, sd), (0.0, 0.5))
+    got = Truncated(Poisson()).log_partition(np.array([float(t)]), np.array([mean]), np.array([variance]))
+    np.testing.assert_allclose(np.ravel(got), expected, rtol=1e-8, atol=1e-14)
+
+
+def test_a_tilted_density_of_two_modes_is_integrated_whole():
+    """Under a precise proportion far from what the others say, which is not log-concave."""
+    for precision, mean, variance in ((10.0, -3.5, 0.127), (100.0, -8.5, 0.357), (1000.0, -7.0, 1e-3)):
+        likelihood, at = Beta(precision), (np.array([0.9995]), np.array([mean]), np.array([variance]))
+        rule, which = by_quadrature(likelihood, at[0])
+        for got, wanted in zip(likelihood.log_partition(*at), rule.log_partition(which, *at[1:]), strict=True):
+            np.testing.assert_allclose(got, wanted, rtol=1e-8)
+
+
+def test_zeros_are_no_amounts_and_the_words_say_what_to_do():
+    for likelihood, t, words in (
+        (Gamma(1.0), [1.0, 0.0], "amounts > 0 for Gamma, got 0 at index 1.*Logit"),
+        (Beta(1.0), [0.5, 1.0], "proportions > 0 and < 1 for Beta, got 1 at index 1.*Binomial"),
+        (Truncated(Poisson()), [0.0, 2.0], "at least 1 for Truncated, got 0 at index 0.*Hurdle"),
+        (Hurdle(Poisson(), 0.1), [0.5], "counts"),
+    ):
+        with pytest.raises(ValueError, match=words):
+            likelihood.check_targets("y", np.array(t))
+    for make, words in (
+        (lambda: ZeroInflated(Gaussian(1.0), 0.2), "counts must be a likelihood of counts"),
+        (lambda: ZeroInflated(Poisson(), 1.0), "probability must be a finite number > 0 and < 1"),
+        (lambda: Hurdle(Binomial(3), 0.2).rest, "counts must be Poisson"),
+        (lambda: Gamma(0.0), "shape must be"),
+        (lambda: Beta(-1.0), "precision must be"),
+    ):
+        with pytest.raises(ValueError, match=words):
+            make()
 
 
 def test_enormous_rates_are_drawn():

@@ -8,15 +8,20 @@ import pytest
 from scipy.integrate import quad
 
 from bayesgp_mf.likelihoods import (
+    Beta,
     Censored,
+    Gamma,
     Gaussian,
+    Hurdle,
     LogLogistic,
     LogNormal,
     NegativeBinomial,
     Ordinal,
     Poisson,
     StudentT,
+    Truncated,
     Weibull,
+    ZeroInflated,
 )
 from bayesgp_mf.types import Derivs
 
@@ -29,6 +34,15 @@ CASES = [
     StudentT(0.5, 4.0),
     StudentT(1.0, 0.7),
     StudentT(0.3, 200.0),
+    Gamma(0.3),
+    Gamma(500.0),
+    Beta(5.0),
+    Beta(0.5),
+    Truncated(NegativeBinomial(0.3)),
+    Truncated(NegativeBinomial(40.0)),
+    ZeroInflated(Poisson(), 0.2),
+    ZeroInflated(NegativeBinomial(2.0), 0.2),
+    Hurdle(NegativeBinomial(0.5), 0.2),
     Ordinal((-1.0, 0.5), 0.7),
     Ordinal((-1.0, 0.0, 0.5, 2.0), 0.3),
     Censored(Gaussian(0.4), OTHER),
@@ -100,6 +114,8 @@ def test_the_slopes_of_student_keep_their_digits_near_gaussian(df, z):
 def test_far_beyond_every_tail_nothing_breaks():
     for likelihood, name in (pair for pair in EACH if not isinstance(pair[0], Censored)):  # which have their own tails
         t = np.array([0.0, 1.0, 2.0 if isinstance(likelihood, Ordinal) else 20.0])
+        t = np.array([1e-3, 0.5, 0.9]) if isinstance(likelihood, Gamma | Beta) else t
+        t = np.maximum(t, 1.0) if isinstance(likelihood, Truncated) else t
         for mean in (-600.0, -40.0, 40.0, 600.0):
             for variance in (0.0, 1e-8, 1.0, 1e8):
                 found = likelihood.parameter_derivative(name, t, np.full(3, mean), np.full(3, variance)).value

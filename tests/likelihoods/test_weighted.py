@@ -7,7 +7,19 @@ import pytest
 from scipy.integrate import quad
 
 import bayesgp_mf as bgp
-from bayesgp_mf.likelihoods import Binomial, Gaussian, NegativeBinomial, Poisson, Quadrature, StudentT
+from bayesgp_mf.likelihoods import (
+    Beta,
+    Binomial,
+    Gamma,
+    Gaussian,
+    Hurdle,
+    NegativeBinomial,
+    Poisson,
+    Quadrature,
+    StudentT,
+    Truncated,
+    ZeroInflated,
+)
 from bayesgp_mf.likelihoods.by_case import by_case
 from bayesgp_mf.likelihoods.cumulants import higher_derivatives, tilted_cumulants
 
@@ -22,6 +34,11 @@ CASES = {
     "negative binomial": (NegativeBinomial(0.5), COUNTS),
     "binomial": (Binomial([4, 5, 6, 7, 4]), COUNTS),
     "student": (StudentT(0.5, 4.0), COUNTS),
+    "zero-inflated": (ZeroInflated(Poisson(), 0.3), COUNTS),
+    "hurdle": (Hurdle(NegativeBinomial(0.5), 0.3), COUNTS),
+    "truncated": (Truncated(Poisson()), COUNTS + 1.0),
+    "gamma": (Gamma(2.0), COUNTS + 0.5),
+    "beta": (Beta(4.0), (COUNTS + 0.5) / 10.0),
     "student of a power that is none": (StudentT(0.5, 1.0), COUNTS),
     "of a user": (Quadrature(lambda t, f: -np.logaddexp(0.0, -t * f)), LABELS),
     "shifted": (by_case(Poisson(), offset=np.linspace(-1.0, 1.0, 5)), COUNTS),

@@ -10,17 +10,22 @@ import pytest
 
 import bayesgp_mf as bgp
 from bayesgp_mf.likelihoods import (
+    Beta,
     Binomial,
     Censored,
     Exponential,
+    Gamma,
     Gaussian,
+    Hurdle,
     LogLogistic,
     LogNormal,
     NegativeBinomial,
     Poisson,
     Quadrature,
     StudentT,
+    Truncated,
     Weibull,
+    ZeroInflated,
 )
 from bayesgp_mf.pymc import LogEvidence, kernel_to_pymc, latent_conditional, latent_model, observe
 from bayesgp_mf.pymc.latent import log_prob
@@ -40,6 +45,11 @@ REAL = [
     (StudentT(0.5, 3.0), {}),
     (StudentT(0.5, 3.0), {"scale": 2.0}),
     (StudentT(0.5, 3.0), {"df": 7.0}),
+    (ZeroInflated(Poisson(), 0.3), {"probability": 0.5}),
+    (Hurdle(NegativeBinomial(1.5), 0.3), {"dispersion": 0.4}),
+    (Truncated(Poisson()), {}),
+    (Gamma(2.0), {"shape": 5.0}),
+    (Beta(5.0), {"precision": 3.0}),
 ]
 
 
@@ -75,6 +85,13 @@ def test_labels_given_latent_values(likelihood, parameters):
 @pytest.mark.parametrize("random", [False, True], ids=["numbers", "variables"])
 def test_counts_and_outliers_given_latent_values(likelihood, parameters, random):
     t = np.array([0.0, 3.0, 1.0, 2.0, 5.0, 1.0])
+    t = (
+        t + 1.0
+        if isinstance(likelihood, Truncated | Gamma)
+        else (t + 1.0) / 10.0
+        if isinstance(likelihood, Beta)
+        else t
+    )
     with pm.Model() as model:
         f = np.array([-4.0, 2.0, -0.3, 0.0, 1.0, 3.0])
         given = {name: pt.as_tensor_variable(value) for name, value in parameters.items()} if random else parameters
