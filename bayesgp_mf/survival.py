@@ -351,7 +351,7 @@ def _product_limit(
 ) -> tuple[Array, Array]:
     """Return distinct times and the share without the event after each; ``after`` are gone before one is at risk."""
     distinct, which = np.unique(time, return_inverse=True)
-    at_risk = np.cumsum(np.bincount(which)[::-1])[::-1]
+    at_risk = np.cumsum(np.bincount(which)[::-1])[::-1].astype(np.float64)
     if after is not None:
         at_risk = at_risk - np.bincount(which, after)
     happened = np.bincount(which, event)

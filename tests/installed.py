@@ -46,6 +46,8 @@ labels = np.array(["a", "b", "c"])[np.digitize(X[:, 0], [-0.5, 0.5])]
 three = bgp.fit(X, labels, kernel, bgp.MultinomialProbit(), **quick)
 line = bgp.fit(X[:, :1], np.sin(X[:, 0]), kernel, bgp.likelihoods.Gaussian(0.1), **quick)
 counts = bgp.fit(X, rng.poisson(3.0, 40), kernel, bgp.Poisson(), **quick)
+event = np.column_stack([rng.exponential(2.0, 40), rng.random(40) < 0.7])
+times = bgp.fit(X, event, kernel, bgp.likelihoods.Censored(bgp.likelihoods.Weibull(1.0)), **quick)
 stream = bgp.streams.Stream(kernel, bgp.Probit(), budget=10)
 for part in range(4):
     rows = slice(10 * part, 10 * part + 10)
@@ -53,7 +55,8 @@ for part in range(4):
 duels = bgp.duels.Duels(["a", "a", "b"], ["b", "c", "c"])
 played = bgp.fit(duels.X, duels.y, duels.kernel(), bgp.Probit(), **quick)
 fits = {
-    "plot_latent": line, "plot_surface": three, "plot_partial_dependence": two, "plot_relevance": two,
+    "plot_latent": line, "plot_map": two, "plot_survival": times, "plot_surface": three,
+    "plot_partial_dependence": two, "plot_relevance": two,
     "plot_hyperparameters": two, "plot_search": two, "plot_calibration": two, "plot_roc": two, "plot_loo": two,
     "plot_confusion": three, "plot_counts": counts, "plot_stream": stream,
 }

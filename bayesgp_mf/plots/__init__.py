@@ -9,6 +9,7 @@ from bayesgp_mf.plots._axes import alt_text
 from bayesgp_mf.plots.cases import plot_agreement, plot_loo
 from bayesgp_mf.plots.curves import plot_latent, plot_partial_dependence
 from bayesgp_mf.plots.duels import plot_duels, plot_utility
+from bayesgp_mf.plots.maps import plot_map
 from bayesgp_mf.plots.predictions import plot_calibration, plot_confusion, plot_counts, plot_roc
 from bayesgp_mf.plots.rows import plot_hyperparameters, plot_models, plot_relevance
 from bayesgp_mf.plots.search import plot_search, plot_stream
@@ -25,6 +26,7 @@ __all__ = [
     "plot_hyperparameters",
     "plot_latent",
     "plot_loo",
+    "plot_map",
     "plot_models",
     "plot_partial_dependence",
     "plot_relevance",

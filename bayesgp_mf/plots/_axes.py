@@ -71,16 +71,16 @@ def _checked(given: Iterable[Axes], wanted: str) -> list[Axes]:
     return list(given)
 
 
-def panels(ax: Axes | Sequence[Axes] | None, number: int) -> list[Axes]:
-    """Return ``ax`` as a list, or the axes of a new figure of so many panels."""
+def panels(ax: Axes | Sequence[Axes] | None, number: int, *, stacked: bool | None = None) -> list[Axes]:
+    """Return ``ax`` as a list, or the axes of a new figure of so many panels: two in a row, or all or one of them."""
     if ax is not None:
         given = np.asarray(ax, dtype=object).ravel()
         if given.size != number:
             raise ValueError(f"ax must hold {number} axes, one for each panel, got {given.size}.")
         return _checked(given, f"{number} matplotlib.axes.Axes, one for each panel")
-    across = min(2, number)
+    across = min(2, number) if stacked is None else 1 if stacked else number
     down = -(-number // across)
-    size = (4.3, 3.9) if number == 1 else (2.6 * across, 2.4 * down + 0.4)
+    size = (4.3, 3.9) if number == 1 else (2.6 * max(across, 2), 2.4 * down + 0.4)
     axes = new_figure(*size).subplots(down, across, squeeze=False).ravel()
     for unused in axes[number:]:
         unused.remove()

@@ -110,7 +110,7 @@ def plot_surface(
     check_one_of("what", what, "mean", "sd", "probability", "interval")
     check_flags(cases=cases)
     fit = fitted(idata, **given)
-    across, upwards = _columns(fit, features)
+    across, upwards = columns_of(fit, features)
     several = fit.likelihood.has_classes
     if several and (scale == "latent" or what != "mean"):
         raise ValueError(
@@ -152,7 +152,7 @@ def grid_of_classes(points: int, classes: int) -> int:
     return max(FEWEST, points * FEW_CLASSES // max(FEW_CLASSES, classes))
 
 
-def _columns(fit: Fitted, features: tuple[Any, Any] | None) -> tuple[int, int]:
+def columns_of(fit: Fitted, features: tuple[Any, Any] | None) -> tuple[int, int]:
     """Return the positions of the two inputs, or raise a ValueError."""
     if features is None and len(fit.names) != 2:
         raise ValueError(
