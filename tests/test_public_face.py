@@ -20,7 +20,7 @@ def test_every_public_name_is_there_and_documented():
     assert set(bgp.__all__) <= set(dir(bgp))
     packages = {name for name in bgp.__all__ if isinstance(getattr(bgp, name), ModuleType)}
     assert len(bgp.__all__) - len(packages) <= 50
-    assert len(packages) <= 14
+    assert len(packages) <= 15  # the 14 of the plan, and `survival`
 
 
 def test_every_public_function_has_an_example():
