@@ -90,9 +90,9 @@ def survival_function(
     array([[0.71, 0.17],
            [0.94, 0.65]])
     """
-    asked, at = _asked(idata, X_new, offset, given), _as_times(times)
-    found = [_with_band(asked, lambda setting, t=t: 1.0 - setting.below(t), level) for t in at]
-    return asked.dataset(np.stack(found, axis=-1), "mean", at)
+    new, at = _new_cases(idata, X_new, offset, given), _as_times(times)
+    found = [_with_band(new, lambda setting, t=t: 1.0 - setting.below(t), level) for t in at]
+    return new.dataset(np.stack(found, axis=-1), "mean", at)
 
 
 def hazard(
@@ -127,13 +127,13 @@ def hazard(
     >>> bgp.survival.hazard(idata, X[:1], [1.0, 9.0])["mean"].values.round(2)  # those who are left lived longer
     array([[0.33, 0.25]])
     """
-    asked, at = _asked(idata, X_new, offset, given), _as_times(times)
+    new, at = _new_cases(idata, X_new, offset, given), _as_times(times)
     found = []
     for t in at:
-        band = _with_band(asked, lambda setting, t=t: setting.density(t) / (1.0 - setting.below(t)), level)
-        density, above = asked.average(lambda s, t=t: s.density(t)), asked.average(lambda s, t=t: 1.0 - s.below(t))
+        band = _with_band(new, lambda setting, t=t: setting.density(t) / (1.0 - setting.below(t)), level)
+        density, above = new.average(lambda s, t=t: s.density(t)), new.average(lambda s, t=t: 1.0 - s.below(t))
         found.append(np.stack([density / above, *band[1:]]))
-    return asked.dataset(np.stack(found, axis=-1), "mean", at)
+    return new.dataset(np.stack(found, axis=-1), "mean", at)
 
 
 def median_time(
@@ -162,11 +162,11 @@ def median_time(
     >>> bgp.survival.median_time(idata, [[4.0]])["median"].values.round(0)
     array([15.])
     """
-    asked, half = _asked(idata, X_new, offset, given), np.array([0.5])
-    centre, spread = asked.average(lambda s: s.mean), asked.average(lambda s: np.sqrt(s.variance)) + 1.0
+    new, half = _new_cases(idata, X_new, offset, given), np.array([0.5])
+    centre, spread = new.average(lambda s: s.mean), new.average(lambda s: np.sqrt(s.variance)) + 1.0
 
     def below(t: Array) -> Array:
-        return asked.average(lambda setting: setting.below(t))
+        return new.average(lambda setting: setting.below(t))
 
     def of_values(setting: _Setting) -> Array:
         shape = setting.mean.shape
@@ -176,7 +176,7 @@ def median_time(
         )
 
     middle = quantiles(below, half, centre, spread, whole=False)[0]
-    return asked.dataset(np.stack([middle, *_with_band(asked, of_values, level)[1:]]), "median")
+    return new.dataset(np.stack([middle, *_with_band(new, of_values, level)[1:]]), "median")
 
 
 def population_survival(
@@ -218,16 +218,16 @@ def population_survival(
     >>> bgp.survival.population_survival(idata, [1.0, 9.0], random_seed=1)["mean"].values.round(2)
     array([0.71, 0.08])
     """
-    asked, at, rng = _asked(idata, X_new, offset, given), _as_times(times), as_generator(random_seed)
+    new, at, rng = _new_cases(idata, X_new, offset, given), _as_times(times), as_generator(random_seed)
     check_integers(1, draws=draws)
     drawn = [
         setting._replace(mean=f, variance=np.zeros(f.shape))
-        for setting, part in zip(asked.settings, asked.parts, strict=True)
-        for f in [part.draw_at(asked.X, max(1, round(draws * setting.weight)), rng)]
+        for setting, part in zip(new.settings, new.parts, strict=True)
+        for f in [part.draw_at(new.X, max(1, round(draws * setting.weight)), rng)]
     ]
     shares = np.concatenate([np.stack([(1.0 - s.below(t)).mean(axis=-1) for t in at], axis=-1) for s in drawn])
     weights = np.concatenate([np.full(len(s.mean), s.weight / len(s.mean)) for s in drawn])
-    mean = [asked.average(lambda setting, t=t: 1.0 - setting.below(t)).mean() for t in at]
+    mean = [new.average(lambda setting, t=t: 1.0 - setting.below(t)).mean() for t in at]
     found = zip(("mean", "lower", "upper"), (mean, *_band(shares, weights, level)), strict=True)
     return xr.Dataset({name: ("time", np.asarray(each)) for name, each in found}, {"time": at})
 
@@ -261,7 +261,7 @@ class _Setting(NamedTuple):
         return self._replace(mean=f, variance=np.zeros(f.shape))
 
 
-class _Asked(NamedTuple):
+class _NewCases(NamedTuple):
     """New cases at each setting of the hyperparameters, and their labels."""
 
     settings: list[_Setting]
@@ -280,7 +280,7 @@ class _Asked(NamedTuple):
         return xr.Dataset(dict(zip((name, "lower", "upper"), ((dims, each) for each in found), strict=True)), coords)
 
 
-def _asked(idata: Container, X_new: Any, offset: Any, given: dict[str, Any]) -> _Asked:
+def _new_cases(idata: Container, X_new: Any, offset: Any, given: dict[str, Any]) -> _NewCases:
     """Return what is to be asked of new cases."""
     process, table = from_container(idata, **given), as_pandas("X_new", X_new)
     first = process.parts[0]
@@ -294,14 +294,14 @@ def _asked(idata: Container, X_new: Any, offset: Any, given: dict[str, Any]) -> 
         return _Setting(part.new_likelihood, *part.latent_at(X), weight)
 
     settings = [at(*pair) for pair in zip(process.parts, process.weights, strict=True)]
-    return _Asked(settings, np.arange(len(X)) if labels is None else labels, process.parts, X)
+    return _NewCases(settings, np.arange(len(X)) if labels is None else labels, process.parts, X)
 
 
-def _with_band(asked: _Asked, of: Any, level: float) -> Array:
+def _with_band(new: _NewCases, of: Any, level: float) -> Array:
     """Return the average ``(m,)`` of what a function finds of settings, and the band of what it finds of values."""
-    values = np.concatenate([of(setting.values()) for setting in asked.settings])
+    values = np.concatenate([of(setting.values()) for setting in new.settings])
     return np.stack(
-        [asked.average(of), *_band(values, np.repeat([one.weight for one in asked.settings], _NODES), level)]
+        [new.average(of), *_band(values, np.repeat([one.weight for one in new.settings], _NODES), level)]
     )
 
 
@@ -321,8 +321,8 @@ def _as_times(times: ArrayLike) -> Array:
 
 def _time_and_event(name: str, y: Any) -> tuple[Array, NDArray[np.bool_]]:
     """Return times, and whether each is that of the event, of targets as `fit` takes them."""
-    t, told = with_limits(y, Censored(Exponential()))
-    other = np.full(len(t), np.nan) if told.other_limit is None else np.asarray(told.other_limit)  # type: ignore[attr-defined]
+    t, censored = with_limits(y, Censored(Exponential()))
+    other = np.full(len(t), np.nan) if censored.other_limit is None else np.asarray(censored.other_limit)  # type: ignore[attr-defined]
     if np.any(other < np.inf):
         raise ValueError(f"{name} must have times that were seen or are censored from the right, and has other limits.")
     return np.asarray(t, dtype=np.float64), np.isnan(other)

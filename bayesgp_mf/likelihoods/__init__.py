@@ -67,8 +67,7 @@ _BY_NAME: dict[str, Callable[..., Likelihood]] = {
 
 def is_built_in(likelihood: Likelihood) -> bool:
     """Tell whether a likelihood is one of this package's own that `from_dict` makes again from its ``to_dict``."""
-    inner = getattr(likelihood, "counts", None)  # what it is made of
-    return type(likelihood) in _BY_NAME.values() and (inner is None or is_built_in(inner))
+    return type(likelihood) in _BY_NAME.values() and all(map(is_built_in, likelihood.made_of))
 
 
 def by_word(word: str) -> Likelihood:

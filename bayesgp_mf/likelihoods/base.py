@@ -375,6 +375,11 @@ class Likelihood(NamingAbsent, ABC):
         return self
 
     @property
+    def made_of(self) -> tuple[Likelihood, ...]:
+        """The likelihoods that this one is made of."""
+        return ()
+
+    @property
     def of_one_case(self) -> Likelihood:
         """The likelihood without what it has of each case: prior means, offsets and weights."""
         return self

@@ -53,6 +53,11 @@ class _OfCounts(Likelihood):
     parameters = _of_counts("parameters")
     tunable = _of_counts("tunables")
 
+    @property
+    def made_of(self) -> tuple[Likelihood, ...]:
+        """The likelihood of counts."""
+        return (self.counts,)
+
     def to_dict(self) -> dict[str, Any]:
         """Return the name, the numbers, and the same of the likelihood of counts."""
         return Likelihood.to_dict(self) | {"counts": self.counts.to_dict()}

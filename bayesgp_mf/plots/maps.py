@@ -118,8 +118,8 @@ def _values(
 ) -> tuple[Array, list[tuple[str, dict[str, Any], Array]]]:
     """Return inputs of the places, and of each panel its title, its colours and its numbers."""
     if "predictions" in group_names(fit.idata):
-        said, data = (get_group(fit.idata, f"predictions{name}") for name in ("", "_constant_data"))
-        X, mean, sd = np.asarray(data["X"]), np.asarray(said["latent_mean"]), np.asarray(said["latent_sd"])
+        found, data = (get_group(fit.idata, f"predictions{name}") for name in ("", "_constant_data"))
+        X, mean, sd = np.asarray(data["X"]), np.asarray(found["latent_mean"]), np.asarray(found["latent_sd"])
     else:
         X = fit.X[fit.shown]
         mean, variance = fit.process.latent_at(X)
