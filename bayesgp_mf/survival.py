@@ -216,7 +216,7 @@ def population_survival(
     >>> X = np.arange(6.0)[:, None]
     >>> idata = bgp.fit(X, [2.0, 1.0, 3.0, 5.0, 4.0, 6.0], bgp.kernels.Bias(), Exponential(), draws=10, random_seed=1)
     >>> bgp.survival.population_survival(idata, [1.0, 9.0], random_seed=1)["mean"].values.round(2)
-    array([0.71, 0.08])
+    array([0.72, 0.07])
     """
     new, at, rng = _new_cases(idata, X_new, offset, given), _as_times(times), as_generator(random_seed)
     check_integers(1, draws=draws)
@@ -300,9 +300,7 @@ def _new_cases(idata: Container, X_new: Any, offset: Any, given: dict[str, Any])
 def _with_band(new: _NewCases, of: Any, level: float) -> Array:
     """Return the average ``(m,)`` of what a function finds of settings, and the band of what it finds of values."""
     values = np.concatenate([of(setting.values()) for setting in new.settings])
-    return np.stack(
-        [new.average(of), *_band(values, np.repeat([one.weight for one in new.settings], _NODES), level)]
-    )
+    return np.stack([new.average(of), *_band(values, np.repeat([one.weight for one in new.settings], _NODES), level)])
 
 
 def _band(values: Array, weights: Array, level: float) -> Array:

@@ -136,7 +136,7 @@ def test_a_likelihood_may_be_a_word(word, likelihood, y):
         ("binomial", "needs trials"),
         ("ordinal", "needs cuts"),
         ("bernoulli", r"likelihoods\.Probit\(\) or likelihoods\.Logit"),
-        ("poison", r"must be one of \['binomial', .*'poisson'"),
+        ("poison", r"must be one of \['beta', .*'poisson'"),
     ],
 )
 def test_a_word_that_does_not_do_says_what_to_write(word, said):

@@ -28,6 +28,16 @@ LIKELIHOODS = {
     "Gaussian": lambda: bgp.likelihoods.Gaussian(np.linspace(0.1, 1.0, MANY)),
     "Quadrature": lambda: bgp.likelihoods.Quadrature(_log_density),
     "MultinomialProbit": lambda: bgp.likelihoods.MultinomialProbit(),
+    "Gamma": lambda: bgp.likelihoods.Gamma(2.5),
+    "Beta": lambda: bgp.likelihoods.Beta(6.0),
+    "ZeroInflated": lambda: bgp.likelihoods.ZeroInflated(bgp.Poisson(), 0.25),
+    "Hurdle": lambda: bgp.likelihoods.Hurdle(bgp.Poisson(), 0.25),
+    "Truncated": lambda: bgp.likelihoods.Truncated(bgp.Poisson()),
+    "Weibull": lambda: bgp.likelihoods.Weibull(1.5),
+    "Exponential": bgp.likelihoods.Exponential,
+    "LogNormal": lambda: bgp.likelihoods.LogNormal(0.5),
+    "LogLogistic": lambda: bgp.likelihoods.LogLogistic(2.0),
+    "Censored": lambda: bgp.likelihoods.Censored(bgp.likelihoods.Weibull(1.5), np.resize([np.nan, np.inf], MANY)),
 }
 SHOWN = {
     **LIKELIHOODS,

@@ -17,8 +17,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from bayesgp_mf.errors import UndefinedQuantityError, warn
-from bayesgp_mf.hyper.objective import TOO_LARGE, Objective
+from bayesgp_mf.errors import warn
+from bayesgp_mf.hyper.objective import NOT_HERE, Objective
 from bayesgp_mf.hyper.optimise import uphill
 from bayesgp_mf.hyper.priors import LogNormal, Prior
 from bayesgp_mf.hyper.scores import EvidenceScore
@@ -234,7 +234,7 @@ def _evidence(X: Array, t: Array, likelihood: Likelihood, spread: float, level: 
         bounds = target.lower, target.upper
         try:
             return uphill(Objective(target, EvidenceScore()), target.start, bounds, gain=KNOWN, first_step=np.inf).value
-        except (*TOO_LARGE, UndefinedQuantityError):
+        except NOT_HERE:
             return -np.inf
 
 

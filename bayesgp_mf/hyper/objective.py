@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from bayesgp_mf.errors import NO_SOLUTION, ConvergenceError, LowRankError, Status
+from bayesgp_mf.errors import NO_SOLUTION, ConvergenceError, LowRankError, Status, UndefinedQuantityError
 from bayesgp_mf.hyper.scores import Score, Scored
 from bayesgp_mf.hyper.target import Model, Target
 from bayesgp_mf.inference.assembly import curvature_of
@@ -30,8 +30,9 @@ DIFFERENCE = 1e-3
 """Step in the log parameters of the central differences that stand in where there is no formula."""
 NO_VALUE = (*NO_SOLUTION, ArithmeticError)
 """What says that there is no solution, or that rounding left none."""
-TOO_LARGE = (MemoryError, LowRankError)
-"""What can be wrong at some hyperparameters while others have a solution: the second under a rougher kernel."""
+NOT_HERE = (MemoryError, LowRankError, UndefinedQuantityError)
+"""What can be wrong at some hyperparameters while others have a solution: the second under a rougher kernel, the third
+where a likelihood so narrow is zero at the mode before data."""
 
 NOTHING = 1e-3
 """Prior variance over that of the measurement that a target is at most; below it the kernel says nothing."""
@@ -134,7 +135,7 @@ class Objective:
             return False
         try:
             solved = self._solve(log_free)
-        except (*NO_VALUE, *TOO_LARGE):
+        except (*NO_VALUE, *NOT_HERE):
             return False
         t, alpha = self.target.t, solved.solution.alpha
         if alpha.ndim == 1:
@@ -184,7 +185,7 @@ class Objective:
         here = Objective(self.target, self.score, from_prior=self._from_prior, last=self._last), slopes
         with one_thread_if_small(self.target.t.size), closing(workers.map(_answer, points, here)) as answers:
             for answer, failure in answers:
-                if isinstance(failure, TOO_LARGE) and not self._any_solved:
+                if isinstance(failure, NOT_HERE) and not self._any_solved:
                     raise failure
                 self.last_failure = failure or self.last_failure
                 self._any_solved |= failure is None
@@ -208,8 +209,8 @@ class Objective:
         try:
             answer = found(self._solve(log_free))
             self._any_solved = True
-        except (*NO_VALUE, *TOO_LARGE) as reason:
-            if isinstance(reason, TOO_LARGE) and not self._any_solved:
+        except (*NO_VALUE, *NOT_HERE) as reason:
+            if isinstance(reason, NOT_HERE) and not self._any_solved:
                 raise
             self.last_failure = reason
             self.n_failures += 1
@@ -238,7 +239,7 @@ class Objective:
         return gradient
 
     def _solve(self, log_free: Array, *, is_near: bool = False) -> _Solved:
-        """Return what is known at a point, or raise one of `NO_VALUE` or `TOO_LARGE`.
+        """Return what is known at a point, or raise one of `NO_VALUE` or `NOT_HERE`.
 
         One that ``is_near`` the last is solved from there, whatever the likelihood: where the equations have several
         solutions it is the same one.
@@ -291,6 +292,6 @@ def _answer(here: tuple[Objective, bool], log_free: Array) -> tuple[Any, Excepti
     objective.target = objective.target.apart()
     try:
         answer = objective(log_free) if slopes else objective.value_and_start(log_free)
-    except TOO_LARGE as reason:  # whether others had a solution is known where all answers come
+    except NOT_HERE as reason:  # whether others had a solution is known where all answers come
         return None, reason
     return answer, objective.last_failure if answer is None else None

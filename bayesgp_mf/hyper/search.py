@@ -14,7 +14,7 @@ from typing import ClassVar, NamedTuple, Self
 import numpy as np
 
 from bayesgp_mf.errors import ConvergenceError, Status
-from bayesgp_mf.hyper.objective import NO_VALUE, TOO_LARGE, Objective
+from bayesgp_mf.hyper.objective import NO_VALUE, NOT_HERE, Objective
 from bayesgp_mf.hyper.optimise import Run, maximise, outward_of, usual_solutions
 from bayesgp_mf.hyper.scores import KNOWN_IN_SEARCH, LooScore, Score, score_of_evidence
 from bayesgp_mf.hyper.strategy import Advance, HyperResult, Record, Strategy
@@ -261,11 +261,11 @@ class Scan(Strategy):
             try:
                 counted.append(_count(target, model))
                 advance(f"{counted[-1].errors} leave-one-out errors of {target.t.size}")
-            except (*NO_VALUE, *TOO_LARGE) as failure:
+            except (*NO_VALUE, *NOT_HERE) as failure:
                 reason = failure
                 advance("no solution")
         if not counted:
-            if isinstance(reason, TOO_LARGE):
+            if isinstance(reason, NOT_HERE):
                 raise reason
             raise ConvergenceError(
                 f"the inner solver found no solution at any of {len(grid)} points of the grid. Try other length "

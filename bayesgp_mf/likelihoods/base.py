@@ -401,6 +401,11 @@ class Likelihood(NamingAbsent, ABC):
         return self
 
     @property
+    def some_target(self) -> float:
+        """A target that a case may have; it stands where none is known and the answer does not count."""
+        return 1.0
+
+    @property
     def largest_offset(self) -> float:
         """How large an offset may be, in absolute value: beyond, a latent value of order one would have few digits."""
         return 1e9

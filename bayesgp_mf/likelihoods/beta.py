@@ -52,6 +52,7 @@ class Beta(Centred):
     log_concave: ClassVar[bool] = False
     allows_noise: ClassVar[str] = "a smaller precision of the likelihood"
     unbounded_if_weighted: ClassVar[tuple[str, ...]] = ("precision",)
+    some_target: ClassVar[float] = 0.5
     tunable: ClassVar[dict[str, Tunable]] = {
         "precision": Tunable(
             at_lower="the kernel explains little of the targets",

@@ -188,6 +188,7 @@ class _OfCases(Likelihood):
     log_concave = trait("log_concave")
     is_flat = trait("is_flat")
     whole_targets = trait("whole_targets")
+    some_target = trait("some_target")
     n_levels = trait("n_levels")
     parameters = trait("parameters")
     tunable = trait("tunables")

@@ -138,10 +138,9 @@ class Query(NamedTuple):
     def ask(self, some: NDArray[np.intp], mean: Array, variance: Array, question: Question) -> Array:
         """Ask the likelihood of some of them, of cavities ``(b,)``; that of a case without a label is one."""
         assert self.label is not None
-        has_none = np.isnan(self.label[some])
-        found = question(
-            self.likelihood(some), np.where(has_none, 1.0, self.label[some]), mean + self.offset[some], variance
-        )
+        likelihood, has_none = self.likelihood(some), np.isnan(self.label[some])
+        label = np.where(has_none, likelihood.some_target, self.label[some])
+        found = question(likelihood, label, mean + self.offset[some], variance)
         return np.where(has_none, 0.0, found)
 
     def matched(self, precision: Array, shift: Array) -> tuple[Array, Array]:

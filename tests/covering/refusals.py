@@ -184,6 +184,11 @@ UNSOLVED = (
         lambda c: c["likelihood"] == "student" and c["matrix"] in ON_INDUCING,
         r"allow noise by a larger scale of the likelihood or kernels.White\(",
     ),
+    Refusal(
+        ("likelihood", "method", "matrix"),
+        lambda c: c["likelihood"] == "weibull" and c["method"] == "laplace" and c["matrix"] in ON_INDUCING,
+        "laplace: rounding decides",
+    ),
 )
 """Where the equations may have no solution, which is said: the tails of the targets outweigh few inducing cases."""
 MADE = {"quadrature of labels", "quadrature of counts"}

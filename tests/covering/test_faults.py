@@ -20,7 +20,7 @@ def finds(of, folder, where, fault, **among):
             patch.setattr(*where, fault)
             try:
                 of.check(cell, number, folder)
-            except AssertionError:
+            except (AssertionError, ValueError):  # a law that does not hold, or predictions that are refused
                 patch.undo()
                 assert of.check(cell, number, folder) == "works"
                 return
@@ -33,8 +33,7 @@ def test_offsets_that_a_method_of_fit_forgets_are_found(tmp_path):
     def without(*args, method="tap", offset=None, **options):
         return fit(*args, method=method, offset=None if method == "laplace" else offset, **options)
 
-    among = {"method": ["laplace"], "offset": ["numbers"], "hyper": ["none"]}
-    finds(laws.TABLE, tmp_path, (bgp, "fit"), without, **among)
+    finds(laws.TABLE, tmp_path, (bgp, "fit"), without, method=["laplace"], offset=["numbers"])
 
 
 def test_offsets_and_weights_that_a_stream_forgets_are_found(tmp_path):

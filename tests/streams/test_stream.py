@@ -146,7 +146,7 @@ def test_columns_are_those_of_the_first_update(learned):
     ("given", "says"),
     [
         ({"likelihood": bgp.Step()}, "it is a step"),
-        ({"likelihood": "probit"}, "likelihood"),
+        ({"likelihood": "probits"}, "likelihood must be one of"),
         ({"budget": -1}, "budget must be a positive integer"),
         ({"batch": 0}, "batch must be a positive integer"),
         ({"forget": 0.0}, "forget must be a half-life"),
