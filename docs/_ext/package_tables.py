@@ -183,8 +183,8 @@ class NamesTable(SphinxDirective):
 
 
 def _solve(solver: Solver, likelihood: likelihoods.Likelihood):
-    counted = likelihood.whole_targets or likelihood.n_levels is not None
-    return solver.solve(Problem(GRAM, np.array([1.0, 0.0 if counted else -1.0]), likelihood), Control())
+    targets = [likelihood.some_target, -1.0 if likelihood.is_binary else likelihood.some_target]
+    return solver.solve(Problem(GRAM, np.array(targets), likelihood), Control())
 
 
 def check_reference(app: Sphinx, docname: str, source: list[str]) -> None:
