@@ -44,7 +44,9 @@ class Term(NamedTuple):
     sources : (d,) array
         For each column of these inputs the column of the case that stands there; -1 where zeros do.
     cases : slice or (n,) index array
-        The cases that have this term. Numbers ascend; a case may have several entries, whose sum it sees.
+        The cases that have this term. Numbers ascend.
+    repeats : bool
+        Whether a case may have several entries, whose sum it sees.
     """
 
     inputs: Array
@@ -52,6 +54,7 @@ class Term(NamedTuple):
     slope: int | None
     sources: NDArray[np.intp]
     cases: slice | NDArray[np.intp] = slice(None)
+    repeats: bool = False
 
 
 class Functional(OfOne):
@@ -118,7 +121,7 @@ class Functional(OfOne):
             bar = _factors(one, other) * cross_bar[_at(one.cases, other.cases)]
             of_inputs = self.kernel.inputs_vjp(one.inputs, other.inputs, bar)
             there = np.flatnonzero(other.sources >= 0)
-            of_case, cases = _summed(of_inputs[:, there], other.cases, 0)
+            of_case, cases = _summed(of_inputs[:, there], other, 0)
             gradient[np.ix_(np.arange(len(B))[cases], other.sources[there])] += of_case
         return gradient
 
@@ -452,7 +455,7 @@ class Mean(ByName):
             inputs = np.where(sources >= 0, X[cases], 0.0)
             inputs[:, places] = np.concatenate([self._points[names[case]] for case in rows])
             factor = np.concatenate([self._weights[names[case]] for case in rows])
-            found.append(Term(inputs, factor, None, sources, cases))
+            found.append(Term(inputs, factor, None, sources, cases, repeats=True))
         return found
 
     def with_column_names(self, names: Sequence[str] | None) -> Self:
@@ -575,7 +578,8 @@ class Kinds(ByName):
             of_kind = kernel.terms(seen) if isinstance(kernel, Functional) else [_value(seen)]
             for term in of_kind:
                 sources = np.where(np.arange(X.shape[1]) == column, -1, term.sources)
-                found.append(Term(term.inputs, term.factor / math.sqrt(noise), term.slope, sources, cases[term.cases]))
+                factor = term.factor / math.sqrt(noise)
+                found.append(term._replace(factor=factor, sources=sources, cases=cases[term.cases]))
         return found
 
     def of_first_kind(self, X: Array) -> NDArray[np.bool_]:
@@ -690,14 +694,15 @@ def _factors(one: Term, other: Term) -> Array:
 
 def _add(total: Array, one: Term, other: Term, block: Array) -> None:
     """Add covariances of the entries of two terms to those of their cases."""
-    of_rows, rows = _summed(block, one.cases, 0)
-    of_both, columns = _summed(of_rows, other.cases, 1)
+    of_rows, rows = _summed(block, one, 0)
+    of_both, columns = _summed(of_rows, other, 1)
     total[_at(rows, columns)] += of_both
 
 
-def _summed(block: Array, cases: slice | NDArray[np.intp], axis: int) -> tuple[Array, slice | NDArray[np.intp]]:
-    """Return sums over the entries of each case, which stand side by side, and the cases."""
-    if isinstance(cases, slice):
+def _summed(block: Array, term: Term, axis: int) -> tuple[Array, slice | NDArray[np.intp]]:
+    """Return sums over the entries of each case of a term, which stand side by side, and the cases."""
+    cases = term.cases
+    if not term.repeats or isinstance(cases, slice):
         return block, cases
     starts = np.flatnonzero(np.diff(cases, prepend=-1))
     return np.add.reduceat(block, starts, axis=axis), cases[starts]
