@@ -295,10 +295,9 @@ def _latent_sd(likelihood: Likelihood, between: tuple[float, float] | None) -> t
     if not np.all(np.isfinite(ends)):
         raise ValueError(f"between must be two means of targets of {likelihood.display_name}, got {between!r}.")
     if np.any(ends != (low, high)):
-        moves = f"nine in ten means are as far apart as {low:g} and {high:g}, which they lie between if "
-        return float(
-            0.5 * np.ptp(ends) / NINE_IN_TEN
-        ), f"{moves}{np.mean(ends):.3g} is added to the offset of each case"
+        apart = f"nine in ten means are as far apart as {low:g} and {high:g}"
+        moves = f"{apart}, which they lie between if {np.mean(ends):.3g} is added to the offset of each case"
+        return float(0.5 * np.ptp(ends) / NINE_IN_TEN), moves
     middle = f"{0.5 * (low + high):.3g}"
     around = "" if middle == "0" else f", around {_with_offset(middle, middle, '0')}"
     moves = f"nine in ten measurements lie within {high - low:g} of each other{around}"

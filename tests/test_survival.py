@@ -188,3 +188,12 @@ def test_curves_are_drawn_beside_what_became_of_all(tmp_path):
     assert [text.get_text() for text in ax.get_legend().get_texts()] == ["all cases, expected"]
     bgp.report(idata, tmp_path / "page.html")
     assert "Kaplan and Meier" in (tmp_path / "page.html").read_text()
+
+
+def test_priors_of_times_are_of_their_logarithms():
+    X, kernel = np.linspace(0.0, 1.0, 5)[:, None], bgp.kernels.Gaussian()
+    of_times, of_amounts = (
+        bgp.priors.suggest(X, kernel, likelihood, between=(1.0, 20.0))["variance"]
+        for likelihood in (bgp.likelihoods.Weibull(1.5), bgp.likelihoods.Gamma(2.0))
+    )
+    assert of_times == of_amounts

@@ -140,8 +140,9 @@ def _of_constant(found: Predicted, offset: Array, weights: Array) -> Array | Non
     if not found.is_whole:
         if not likelihood.all_seen or not np.all(weights == 1.0):
             return None
-        log_slope = -np.log(y) if likelihood.of_times else 0.0
-        return _of_gaussian(likelihood.latent_of_targets(y) - offset) + log_slope
+        if likelihood.of_times:  # on the scale of their logarithms
+            return _of_gaussian(likelihood.link(y) - offset) - np.log(y)
+        return _of_gaussian(y - offset)
     if "trials" in likelihood.new_case_facts:
         return _of_share(y, np.broadcast_to(np.asarray(likelihood.trials, dtype=np.float64), y.shape), weights)
     if likelihood.parameters:

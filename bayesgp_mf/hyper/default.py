@@ -269,7 +269,7 @@ def _of_targets(t: Array | None, likelihood: Likelihood, offset: Array | float, 
         exposed = float(np.average(np.broadcast_to(offset, t.shape), weights=w))
         rate = math.log(max(float(np.average(t, weights=w)), 0.0) + 0.5) - exposed
         return OF_COUNTS, 1.0 + rate**2
-    t, counted = likelihood.latent_of_targets(t), w > 0
+    counted = w > 0
     constant = np.ptp(t[counted]) == 0.0
     if constant and np.count_nonzero(counted) > 1:
         warn(f"y is constant ({t[counted][0]:g}): there is nothing to learn a function from.")

@@ -196,7 +196,7 @@ class Likelihood(NamingAbsent, ABC):
         return False
 
     def link(self, mean: Array) -> Array:
-        """Return the latent values at which these are the means of real targets, as their logarithms."""
+        """Return means of real targets, or the targets themselves, on the scale of latent values."""
         return mean
 
     @property
@@ -213,10 +213,6 @@ class Likelihood(NamingAbsent, ABC):
     def all_seen(self) -> bool:
         """Whether all targets of these cases are what they stand for, and no limits."""
         return True
-
-    def latent_of_targets(self, t: Array) -> Array:
-        """Return real targets on the scale of latent values, for units of these."""
-        return t
 
     @property
     def n_levels(self) -> int | None:

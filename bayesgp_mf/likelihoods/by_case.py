@@ -33,9 +33,9 @@ from bayesgp_mf.likelihoods.cumulants import tilted_cumulants
 from bayesgp_mf.types import Array, Derivs
 
 
-def trait(name: str) -> Any:
-    """Return a property that is that of the likelihood that something is made of."""
-    return property(attrgetter(f"likelihood.{name}"))
+def trait(name: str, field: str = "likelihood") -> Any:
+    """Return a property that is that of the likelihood that something is made of, its ``field``."""
+    return property(attrgetter(f"{field}.{name}"))
 
 
 @dataclass(frozen=True, slots=True, eq=False)

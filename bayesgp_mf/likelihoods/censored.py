@@ -63,7 +63,7 @@ class Censored(WithLimits):
     allows_noise = trait("allows_noise")
     largest_offset = trait("largest_offset")
     unbounded_if_weighted = trait("unbounded_if_weighted")
-    latent_of_targets = trait("latent_of_targets")
+    link = trait("link")
     predictive_moments = trait("predictive_moments")
     sample = trait("sample")
 

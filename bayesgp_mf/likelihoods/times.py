@@ -63,9 +63,9 @@ class Times(WithLimits):
                 "known to lie between 0 and a: likelihoods.Censored."
             )
 
-    def latent_of_targets(self, t: Array) -> Array:
+    def link(self, mean: Array) -> Array:
         """Return the logarithms of times."""
-        return np.asarray(np.log(t))
+        return np.asarray(np.log(mean))
 
     def predictive_below(self, t: Array, mean: Array, variance: Array) -> Array:
         """Return the probability that a time is at most t when f ~ N(mean, variance)."""

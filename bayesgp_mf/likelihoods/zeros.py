@@ -12,7 +12,6 @@ nothing of f.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from operator import attrgetter
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
@@ -22,6 +21,7 @@ from scipy.special import bernoulli, factorial
 
 from bayesgp_mf.likelihoods.base import Likelihood, Tunable, check_number
 from bayesgp_mf.likelihoods.below import average_of_falling
+from bayesgp_mf.likelihoods.by_case import trait
 from bayesgp_mf.likelihoods.centred import Bracket, Centred, Curve
 from bayesgp_mf.likelihoods.counts import check_finite
 from bayesgp_mf.likelihoods.cumulants import higher_derivatives, tilted_cumulants
@@ -34,11 +34,6 @@ _SERIES = Polynomial(np.concatenate([[0.0, -0.5], np.zeros(15)]))
 _SERIES.coef[_EVEN] = bernoulli(16)[_EVEN] / (_EVEN * factorial(_EVEN))  # of log((1 - exp(-u))/u), right below 0.5
 
 
-def _of_counts(name: str) -> Any:
-    """Return a property that is that of the likelihood of counts."""
-    return property(attrgetter(f"counts.{name}"))
-
-
 class _OfCounts(Likelihood):
     """A likelihood that is made of one of counts, its field ``counts``, whose parameters it has."""
 
@@ -47,11 +42,11 @@ class _OfCounts(Likelihood):
     targets: ClassVar[Literal["real"]] = "real"
     forbids: ClassVar[bool] = False
     whole_targets: ClassVar[bool] = True
-    largest_offset = _of_counts("largest_offset")
-    allows_noise = _of_counts("allows_noise")
-    new_case_facts = _of_counts("new_case_facts")
-    parameters = _of_counts("parameters")
-    tunable = _of_counts("tunables")
+    largest_offset = trait("largest_offset", "counts")
+    allows_noise = trait("allows_noise", "counts")
+    new_case_facts = trait("new_case_facts", "counts")
+    parameters = trait("parameters", "counts")
+    tunable = trait("tunables", "counts")
 
     @property
     def made_of(self) -> tuple[Likelihood, ...]:
