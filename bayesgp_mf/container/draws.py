@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bayesgp_mf.container.layout import MANY
+from bayesgp_mf.inputs.tables import LARGEST_WHOLE
 from bayesgp_mf.likelihoods import Likelihood
 from bayesgp_mf.matrices.factors import blocks
 from bayesgp_mf.matrices.memory import check_draws
@@ -107,15 +108,33 @@ def targets_of_nodes(
         here = node == k
         if here.any():
             drawn = draw_targets(of(part), f[here][None], rng)[0]
-            y = np.empty(f.shape[:3], dtype=drawn.dtype) if not y.size else y
+            y = np.empty(f.shape[:3], dtype=drawn.dtype) if not y.size else _wide_enough(y, drawn)
             y[here] = drawn
     return y
 
 
 def draw_targets(likelihood: Likelihood, f: Array, rng: np.random.Generator) -> NDArray[Any]:
-    """Draw targets ``(chains, draws, m)`` given latent values, some draws at a time; labels as small integers."""
+    """Draw targets ``(chains, draws, m)`` given latent values, some draws at a time."""
     rows = f.reshape(-1, *f.shape[2:])
-    result = np.empty(rows.shape[:2], dtype=np.float64 if likelihood.is_real else np.int16)
+    result = np.empty(rows.shape[:2], dtype=as_stored(likelihood, np.empty(0)).dtype)
     for block in blocks(rows.shape[0], max(1, DRAWN_AT_ONCE // rows[0].size)):
-        result[block] = likelihood.sample(rows[block], rng)
+        drawn = as_stored(likelihood, likelihood.sample(rows[block], rng))
+        result = _wide_enough(result, drawn)
+        result[block] = drawn
     return result.reshape(f.shape[:3])
+
+
+def as_stored(likelihood: Likelihood, targets: NDArray[Any]) -> NDArray[Any]:
+    """Return targets in the type of a container: labels in small integers, counts in large ones, as ArviZ asks of them.
+
+    Counts that double precision does not know to the last one stay in it.
+    """
+    if not likelihood.is_real:
+        return np.asarray(targets, dtype=np.int16)
+    counts = likelihood.whole_targets and bool(np.all(np.abs(targets) < LARGEST_WHOLE))
+    return np.asarray(targets, dtype=np.int64 if counts else np.float64)
+
+
+def _wide_enough(result: NDArray[Any], drawn: NDArray[Any]) -> NDArray[Any]:
+    """Return an array in a type that holds what is drawn, too."""
+    return result.astype(np.promote_types(result.dtype, drawn.dtype), copy=False)

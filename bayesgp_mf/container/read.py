@@ -53,6 +53,8 @@ def fit_group(idata: Container) -> xr.Dataset:
                 "this is the container of a stream, which has draws at its basis inputs and no more. Predict with the "
                 "stream itself, stream.predict_proba(X_new), and keep it by stream.save(path)."
             )
+        if "posterior" in names:
+            advice += " Of draws of PyMC bgp.loo needs what bgp.pymc.sample_latent adds: call sample_latent first."
         raise ValueError(f"this container was not made by bayesgp_mf (its groups: {names}). {advice}")
     fit = get_group(idata, "fit")
     if str(fit.attrs["bayesgp_mf_format"]) != str(FORMAT):

@@ -17,7 +17,7 @@ import xarray as xr
 from numpy.typing import NDArray
 
 from bayesgp_mf.container.checks import sealed, with_checksums
-from bayesgp_mf.container.draws import draw_training
+from bayesgp_mf.container.draws import as_stored, draw_training
 from bayesgp_mf.container.groups import Container, make_container
 from bayesgp_mf.container.layout import (
     CASES,
@@ -86,7 +86,7 @@ def to_container(
         attrs = attrs | {LOO_OMITTED: lacking}
     if posterior.averaged and not found.sampled:
         attrs = attrs | {"hyperparameters_omitted": HYPERPARAMETERS_OMITTED}
-    groups["observed_data"] = xr.Dataset({"y": layout.targets(problem.t)})
+    groups["observed_data"] = xr.Dataset({"y": layout.targets(as_stored(problem.likelihood, problem.t))})
     given = {"X": first.X, **problem.likelihood.stored_by_case}
     groups["constant_data"] = xr.Dataset({name: layout.variable(name, values) for name, values in given.items()})
     recorded = {

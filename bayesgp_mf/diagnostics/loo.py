@@ -14,6 +14,7 @@ import xarray as xr
 from numpy.typing import NDArray
 
 from bayesgp_mf.arguments import as_generator, check_integers
+from bayesgp_mf.container.draws import as_stored
 from bayesgp_mf.container.groups import Container, get_group, make_container
 from bayesgp_mf.container.layout import SAMPLE_DIMS, Layout, common_attrs
 from bayesgp_mf.container.loo import log_densities
@@ -108,7 +109,8 @@ def loo_predictive(
     n = posterior.problem.n
     check_draws(draws * chains, n, "training", "Ask for fewer: loo_predictive(..., draws=...).")
     y = _draw(posterior, draws * chains, rng).reshape(chains, draws, n)
-    targets = Layout.of(idata, (chains, draws)).targets(y, SAMPLE_DIMS)
+    stored = as_stored(posterior.problem.likelihood, y)
+    targets = Layout.of(idata, (chains, draws)).targets(stored, SAMPLE_DIMS)
     return make_container(
         {
             "posterior_predictive": xr.Dataset({"y": targets}, attrs=common_attrs()),

@@ -14,6 +14,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+MOST_DENSE = 10**8
+"""Entries of a sparse matrix of inputs that is made dense: 0.8 GB."""
 ARRAY = "array"
 """The kind of what is no table."""
 _INSTALL = "pip install 'bayesgp-mf[frames]'"
@@ -224,8 +226,22 @@ def _index(value: Any, dim: Any) -> pd.Index:
     return value.indexes[dim] if dim in value.indexes else pd.RangeIndex(value.sizes[dim])
 
 
+def _of_scipy(name: str, value: Any) -> Any:
+    """Return a sparse matrix of inputs as an array, if it is not too large."""
+    if not name.startswith("X") or not hasattr(value, "toarray"):
+        return value
+    if np.prod(value.shape, dtype=float) > MOST_DENSE:
+        raise ValueError(
+            f"{name} is sparse, of shape {value.shape}: kernels read all entries, and these are more than "
+            f"{MOST_DENSE:.0e}. Take fewer columns, such as by TruncatedSVD(100) of scikit-learn in a pipeline, or "
+            "fewer rows."
+        )
+    return value.toarray()
+
+
 _READERS: dict[str, Callable[[str, Any], Any]] = {
     **dict.fromkeys(("polars", "pyarrow", "narwhals", "modin", "cudf"), _of_narwhals),
     "xarray": _of_xarray,
+    "scipy": _of_scipy,
 }
 """How a table of each library becomes one of pandas."""

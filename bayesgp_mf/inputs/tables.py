@@ -20,6 +20,7 @@ from bayesgp_mf.inputs.frames import as_pandas, check_names, is_numbered, kind_o
 from bayesgp_mf.types import Array
 
 DROP = "Drop or impute those cases."
+IMPUTE = f"{DROP[:-1]}: scikit-learn's SimpleImputer in a make_pipeline before an estimator does that."
 
 LARGEST_WHOLE = 2.0**53
 """From here on double precision holds some whole numbers only."""
@@ -73,7 +74,7 @@ def as_inputs(name: str, X: ArrayLike, *, copy: bool = False) -> Array:
     if array.shape[0] == 0 or array.shape[1] == 0:
         raise ValueError(f"{name} is empty: shape {array.shape}. At least one case and one input are needed.")
     bad = [repr(column) for j, column in enumerate(columns or ()) if not np.isfinite(array[:, j]).all()]
-    advice = f"They are in {', '.join(bad[:5])}{', ...' * (len(bad) > 5)}. {DROP}" if bad else DROP
+    advice = f"They are in {', '.join(bad[:5])}{', ...' * (len(bad) > 5)}. {IMPUTE}" if bad else IMPUTE
     check_finite(name, array, advice, partial(place, X))
     return array
 

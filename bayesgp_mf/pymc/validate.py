@@ -15,6 +15,7 @@ from numpy.typing import ArrayLike
 
 from bayesgp_mf.arguments import check_flags, check_integers
 from bayesgp_mf.container.checks import checksum
+from bayesgp_mf.container.draws import as_stored
 from bayesgp_mf.container.groups import Container, copied, get_group, group_names, make_container, set_group
 from bayesgp_mf.container.layout import DOUBT, SAMPLE_DIMS, common_attrs
 from bayesgp_mf.container.read import fit_group, from_container, has_random_kernels
@@ -345,7 +346,7 @@ def _reference(
     stats = {"diverging": diverging, "n_steps": n_steps}
     groups = {
         "posterior": xr.Dataset({**random, "f": layout.variable("f", drawn["f"], SAMPLE_DIMS)}),
-        "posterior_predictive": xr.Dataset({"y": layout.targets(drawn["y"], SAMPLE_DIMS)}),
+        "posterior_predictive": xr.Dataset({"y": layout.targets(as_stored(model.likelihood, drawn["y"]), SAMPLE_DIMS)}),
         "sample_stats": xr.Dataset({name: layout.along(SAMPLE_DIMS, each) for name, each in stats.items()}),
         **{name: get_group(idata, name) for name in ("observed_data", "constant_data")},
     }

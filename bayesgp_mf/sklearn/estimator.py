@@ -109,6 +109,11 @@ class GPEstimator(NamingAbsent, BaseEstimator, abc.ABC):  # type: ignore[misc]  
             self._idata = found.container(self.draws, self._seed)
         return self._idata
 
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
+
     def __sklearn_is_fitted__(self) -> bool:
         return "_fitted" in vars(self)
 
@@ -166,7 +171,8 @@ class GPEstimator(NamingAbsent, BaseEstimator, abc.ABC):  # type: ignore[misc]  
         elif holds_more_than_numbers(table):
             table = self._fitted.new_inputs(table)
         else:  # numbers are codes where groups are called by text
-            return self._fitted.new_inputs(validate_data(self, table, reset=False, dtype=np.float64))
+            numbers = validate_data(self, table, reset=False, dtype=np.float64, ensure_all_finite=False)
+            return self._fitted.new_inputs(numbers)
         return np.asarray(validate_data(self, table, reset=False, dtype=np.float64))
 
     def _cases(
@@ -202,10 +208,11 @@ class GPEstimator(NamingAbsent, BaseEstimator, abc.ABC):  # type: ignore[misc]  
         else:
             table = np.asarray(table, dtype=object) if has_more else table
             numbers = self._coded(table) if has_more else table
-            options |= {"dtype": np.float64}
+            options |= {"dtype": np.float64, "ensure_all_finite": False}  # of which there are better words below
         if y is not None:  # scikit-learn says that one is needed
             self._check_targets(y)
         checked, y = validate_data(self, numbers, y, reset=reset, **options)
+        checked = as_inputs("X", checked)
         if has_more:
             return table, y
         return (self._named(np.asarray(checked), table.index) if is_frame else checked), y

@@ -15,6 +15,7 @@ import xarray as xr
 from numpy.typing import ArrayLike, NDArray
 
 from bayesgp_mf.arguments import as_generator, as_mapping, check_integers
+from bayesgp_mf.container.draws import as_stored
 from bayesgp_mf.container.groups import Container, make_container, set_group
 from bayesgp_mf.container.layout import SAMPLE_DIMS, TABLE, Layout, common_attrs
 from bayesgp_mf.container.read import check_priors, fit_group, from_container
@@ -294,7 +295,7 @@ def prior_predictive(
     variables = {name: layout.parameter(name, values, SAMPLE_DIMS) for name, values in each.items()}
     groups = {
         "prior": xr.Dataset({**variables, "f": layout.variable("f", f[None], SAMPLE_DIMS)}),
-        "prior_predictive": xr.Dataset({"y": layout.targets(y[None], SAMPLE_DIMS)}),
+        "prior_predictive": xr.Dataset({"y": layout.targets(as_stored(model.likelihood, y[None]), SAMPLE_DIMS)}),
     }
     groups = {name: group.assign_attrs(common_attrs()) for name, group in groups.items()}
     if idata is not None:

@@ -223,6 +223,8 @@ def test_what_is_not_ours_is_refused(pima_fit, tmp_path):
     for verb in (bgp.posterior, bgp.loo, lambda idata: bgp.predict(idata, np.zeros((1, 7)))):
         with pytest.raises(ValueError, match=r"not made by bayesgp_mf \(its groups: \['posterior'\]\)"):
             verb(other)
+        with pytest.raises(ValueError, match=r"draws of PyMC bgp\.loo needs what .* call sample_latent first"):
+            verb(other)
         with pytest.raises(ValueError, match="expected an ArviZ container, got dict"):
             verb({})
     future = make_container(

@@ -12,6 +12,7 @@ import pytest
 
 import bayesgp_mf as bgp
 from bayesgp_mf import likelihoods
+from bayesgp_mf.container.draws import draw_targets
 from bayesgp_mf.container.groups import get_group
 from bayesgp_mf.likelihoods import Gaussian, Quadrature, from_dict
 from tests.container import own_functions
@@ -223,3 +224,27 @@ def test_a_function_that_a_file_of_before_names_is_neither_imported_nor_called(p
     else:
         with pytest.raises(ValueError, match="not the one that was fitted"):
             bgp.predict(idata, NEW, likelihood=likelihood, draws=False)
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_counts_are_integers_and_measurements_are_not(case, tmp_path):
+    idata = bgp.prior_predictive(bgp.predict(fitted(CASES[case]), NEW, random_seed=1), draws=5, random_seed=1)
+    kind = "f" if case in ("student", "gaussian with noise of each") else "i"
+    groups = ("observed_data", "posterior_predictive", "predictions", "prior_predictive")
+    for each in (idata, bgp.load(bgp.save(idata, tmp_path / "fit.nc"))):
+        assert [get_group(each, group)["y"].dtype.kind for group in groups] == [kind] * 4
+    np.testing.assert_array_equal(get_group(idata, "observed_data")["y"], targets(CASES[case]))
+    left_out = bgp.diagnostics.loo_predictive(idata, draws=5, chains=1, random_seed=1)
+    assert get_group(left_out, "posterior_predictive")["y"].dtype.kind == kind
+    if hasattr(az, "plot_ppc_rootogram") and kind == "i" and case != "ordinal":
+        az.plot_ppc_rootogram(idata, backend="none")
+
+
+def test_counts_beyond_what_is_known_to_the_last_one_stay_doubles():
+    f = np.array([1.0, 60.0])[None, :, None] * np.ones((1, 2, 3))
+    few, many = (draw_targets(bgp.Poisson(), each, np.random.default_rng(1)) for each in (f[:, :1], f))
+    assert few.dtype == np.int64
+    assert many.dtype == np.float64
+    assert np.all(few > 0)
+    assert np.all(many[0, 1] > 2.0**53)
+    assert np.all(many[0, 0] < 100.0)

@@ -60,7 +60,7 @@ NO_THRESHOLDS: dict[str, str] = {
     ),
     "Parts of a budget of memory or time, whose sums are compared.": (
         "design.information.AT_ONCE design.look_ahead.AT_ONCE "
-        "hyper.forecast.INDUCING inference.assembly.LARGEST matrices.memory.ROOTS "
+        "hyper.forecast.INDUCING inputs.frames.MOST_DENSE inference.assembly.LARGEST matrices.memory.ROOTS "
         "matrices.precision.AT_ONCE kernels.functionals.AT_ONCE "
         "streams.learning.WAITING "
         "streams.learning.PARTS streams.learning.ARRIVE"

@@ -8,6 +8,7 @@ import pytest
 from scipy import sparse
 
 import bayesgp_mf as bgp
+from bayesgp_mf.container.groups import get_group
 from bayesgp_mf.hyper import Integrate, LogNormal
 from bayesgp_mf.inputs.tables import as_inputs
 from bayesgp_mf.processes.several_classes import MulticlassPosterior
@@ -40,8 +41,7 @@ def missing(dtype) -> pd.DataFrame:
         (np.array([[1, pd.NA]] * 12, dtype=object), r"X must be finite, but 12 of its 24 .* \(0, 1\)\)\. Drop"),
         (FRAME.where(X > 0), "They are in 'height', 'weight'"),
         (pd.DataFrame(np.full((2, 9), np.nan)), "They are in '0', '1', '2', '3', '4', ...[.] Drop"),
-        (sparse.csr_matrix(X), r"X is sparse.* Pass X\.toarray\(\)"),
-        (sparse.coo_array(X), r"X is sparse.* Pass X\.toarray\(\)"),
+        (sparse.csr_matrix((20_000, 6_000)), r"X is sparse, of shape \(20000, 6000\).* more than 1e\+08.*TruncatedSVD"),
         ([[1.0, 2.0], [3.0]] * 6, "X must have one length for all rows, got rows with 1 to 2 entries"),
         ([np.zeros(1), np.zeros(2)], "X must have one length for all rows, got rows with 1 to 2 entries"),
         ([[10**400, 1.0]] * 12, "X must hold numbers, but column 0 has entries such as 10000"),
@@ -135,8 +135,7 @@ def test_without_names_at_the_fit_any_are_taken():
         process.predict_proba(FRAME.set_axis(["a", "a"], axis=1))
     with pytest.raises(ValueError, match="X_new must hold numbers, but column 'weight'"):
         process.predict_proba(FRAME.assign(weight=LETTERS))
-    with pytest.raises(ValueError, match=r"X_new is sparse.* Pass X_new\.toarray\(\)"):
-        process.predict_proba(sparse.csr_matrix(X))
+    np.testing.assert_array_equal(process.predict_proba(sparse.csr_matrix(X)), process.predict_proba(X))
 
 
 def test_several_classes_know_the_names():
@@ -224,3 +223,22 @@ def test_whole_numbers_that_double_precision_would_merge_are_refused(kind):
         bgp.fit(ids, Y[:6], bgp.kernels.Categorical(columns="clinic"))
     even = (2**60 + 1024 * np.arange(6)).astype(float)  # each of which is a number
     assert np.unique(bgp.posterior(bgp.fit(even[:, None], Y[:6], bgp.kernels.Categorical())).X).size == 6
+
+
+@pytest.mark.parametrize("made", [sparse.csr_matrix, sparse.coo_array], ids=["matrix", "array"])
+def test_sparse_inputs_are_those_of_the_array(made):
+    dense, found = quick(), quick(X=made(X))
+    np.testing.assert_array_equal(get_group(found, "fit")["alpha"].values, get_group(dense, "fit")["alpha"].values)
+    p = [get_group(bgp.predict(each, made(X), draws=False), "predictions")["p"].values for each in (dense, found)]
+    np.testing.assert_array_equal(*p)
+    assert list(bgp.to_frame(found)["p"]) == p[0].tolist()
+    stream, other = (bgp.Stream(bgp.kernels.Gaussian(), random_seed=1) for _ in range(2))
+    y = np.arange(len(X)) % 2
+    said = stream.update(made(X), y, progress=False).predict_proba(made(X))
+    np.testing.assert_array_equal(said, other.update(X, y, progress=False).predict_proba(X))
+
+
+def test_what_fills_missing_values_is_named():
+    for X_missing in (np.where(X.max() == X, np.nan, X), FRAME.where(FRAME.max() > FRAME)):
+        with pytest.raises(ValueError, match=r"NaN.*Drop or impute those cases: scikit-learn's SimpleImputer"):
+            quick(X=X_missing)

@@ -12,7 +12,7 @@ POWERS = (
     "Two labels of one input are two sites of TAP, of which each sees the other; a label of weight 2 is one site, of a "
     "squared likelihood. The two agree exactly for Laplace's method and for Gaussian noise, and closely otherwise."
 )
-TAP = {"check_sample_weight_equivalence_on_dense_data": POWERS}
+TAP = dict.fromkeys((f"check_sample_weight_equivalence_on_{kind}_data" for kind in ("dense", "sparse")), POWERS)
 
 
 @pytest.mark.filterwarnings("ignore:weights above one in the mean")  # which a check gives to a regressor

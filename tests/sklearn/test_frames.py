@@ -8,11 +8,13 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
+from scipy import sparse
 from sklearn.base import clone
 from sklearn.compose import make_column_transformer
+from sklearn.impute import SimpleImputer
 from sklearn.model_selection import cross_val_score
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
+from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
 import bayesgp_mf as bgp
 from bayesgp_mf.sklearn import GPClassifier, GPRegressor
@@ -173,3 +175,24 @@ def test_counts_are_not_normalised_and_the_option_is_named(likelihood):
     with pytest.raises(ValueError, match=r"^y must") as refused:  # what is no count has nothing to do with it
         model.set_params(normalize_y=True).fit(NUMBERS, y - 0.5)
     assert "normalize_y" not in str(refused.value)
+
+
+def test_names_of_columns_of_text_go_through_a_pipeline():
+    table = MIXED.assign(age=MIXED["age"].where(np.arange(N) % 5 > 0))
+    columns = make_column_transformer(
+        (SimpleImputer(), ["age"]), remainder="passthrough", verbose_feature_names_out=False
+    )
+    model = make_pipeline(columns, GPClassifier(KERNEL, hyper=None)).set_output(transform="pandas").fit(table, LABELS)
+    assert model[:-1].get_feature_names_out().tolist() == model[-1].feature_names_in_.tolist() == ["age", "site"]
+    assert np.all(np.isfinite(model.predict_proba(table)))
+    for given in (table[["age"]].to_numpy(), table[["age"]]):
+        with pytest.raises(ValueError, match=r"X must be finite.*NaN.*SimpleImputer in a make_pipeline"):
+            GPClassifier(bgp.kernels.Gaussian(), hyper=None).fit(given, LABELS)
+    words = make_column_transformer((OneHotEncoder(), ["site"]), sparse_threshold=1.0)
+    assert sparse.issparse(words.fit_transform(table))
+    linear = GPClassifier(bgp.kernels.Linear() + 1.0, hyper=None)
+    p = [
+        make_pipeline(each, linear).fit(table, LABELS).predict_proba(table)
+        for each in (words, clone(words).set_params(sparse_threshold=0.0))
+    ]
+    np.testing.assert_array_equal(*p)
