@@ -229,7 +229,7 @@ def test_a_function_that_a_file_of_before_names_is_neither_imported_nor_called(p
 @pytest.mark.parametrize("case", CASES)
 def test_counts_are_integers_and_measurements_are_not(case, tmp_path):
     idata = bgp.prior_predictive(bgp.predict(fitted(CASES[case]), NEW, random_seed=1), draws=5, random_seed=1)
-    kind = "f" if case in ("student", "gaussian with noise of each") else "i"
+    kind = "f" if case in ("student", "gaussian with noise of each", "gamma", "beta") else "i"
     groups = ("observed_data", "posterior_predictive", "predictions", "prior_predictive")
     for each in (idata, bgp.load(bgp.save(idata, tmp_path / "fit.nc"))):
         assert [get_group(each, group)["y"].dtype.kind for group in groups] == [kind] * 4
