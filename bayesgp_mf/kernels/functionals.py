@@ -86,7 +86,7 @@ class Functional(OfOne):
 
     def diag(self, X: Array) -> Array:
         """Return the variances ``(n,)``, a few cases at a time."""
-        return np.concatenate([np.diag(self.gram(X[rows])) for rows in blocks(X.shape[0], 32)] or [np.empty(0)])
+        return np.concatenate([np.diag(self.gram(X[rows])) for rows in blocks(X.shape[0], 128)] or [np.empty(0)])
 
     def gram_vjp(self, X: Array, gram_bar: Array) -> dict[str, Array]:
         """Return the pull-back of ``gram_bar``."""
@@ -322,23 +322,26 @@ class ByName(Functional):
         """Return the kernels of all functionals."""
         return (self.kernel,)
 
-    def _named_in(self, X: Array, allowed: Sequence[str | float], what: str) -> tuple[int, list[str | float]]:
-        """Return the position of the column, and what stands there in each case, or raise a ValueError."""
+    def _named_in(self, X: Array, allowed: Sequence[str | float], what: str) -> tuple[int, NDArray[np.intp]]:
+        """Return the position of the column, and which name stands there in each case, or raise a ValueError."""
         (column,) = positions_among((self.column,), X.shape[1])
-        names = [self._text(code) for code in X[:, column].tolist()]
-        known = set(allowed)
-        strange = next((row for row, name in enumerate(names) if name not in known), None)
-        if strange is not None:
+        same = X[:, column, None] == np.array([self._code(name) for name in allowed])
+        strange = np.flatnonzero(~same.any(axis=1))
+        if strange.size:
+            code, levels = X[strange[0], column].item(), self.levels or ()
+            name = levels[int(code)] if code in range(len(levels)) else code
             raise ValueError(
                 f"column {column} of inputs must say the {what} of each case, one of {list(allowed)[:20]}, but row "
-                f"{strange} has {names[strange]!r}. Correct it, or tell {type(self).__name__} of that {what} too."
+                f"{strange[0]} has {name!r}. Correct it, or tell {type(self).__name__} of that {what} too."
             )
-        return column, names
+        return column, same.argmax(axis=1)
 
-    def _text(self, code: float) -> str | float:
-        """Return the text that has a code, or what was given where no text has it."""
+    def _code(self, name: str | float) -> float:
+        """Return the number by which inputs have a name; NaN where they have none for it."""
         levels = self.levels or ()
-        return levels[int(code)] if code in range(len(levels)) else code
+        if isinstance(name, str):
+            return levels.index(name) if name in levels else math.nan
+        return math.nan if name in range(len(levels)) else name  # numbers below are those of texts
 
     def readers(self, how: str, width: int) -> dict[int, Kernel]:
         """Return what reads each column: that of the names is of groups, whatever the kernels below read."""
@@ -437,7 +440,8 @@ class Mean(ByName):
 
     def terms(self, X: Array) -> list[Term]:
         """Return a term for the points of some sets, one for those of the next, and so on."""
-        column, names = self._named_in(X, list(self._points), "set")
+        names = list(self._points)
+        column, which = self._named_in(X, names, "set")
         places = positions_among(self.columns, X.shape[1])
         unread = set(places) - {j for how in ("numbers", "groups") for j in self.kernel.readers(how, X.shape[1])}
         if unread:
@@ -446,15 +450,15 @@ class Mean(ByName):
                 "columns= are the ones that it is of."
             )
         sources = np.where(np.isin(np.arange(X.shape[1]), [column, *places]), -1, np.arange(X.shape[1]))
-        size = np.array([len(self._points[name]) for name in names], dtype=np.intp)
+        size = np.array([len(points) for points in self._points.values()], dtype=np.intp)[which]
         found = []
         for rows in np.split(np.arange(size.size), np.flatnonzero(np.diff(size.cumsum() // AT_ONCE)) + 1):
             if not rows.size:
                 continue
             cases = np.repeat(rows, size[rows])
             inputs = np.where(sources >= 0, X[cases], 0.0)
-            inputs[:, places] = np.concatenate([self._points[names[case]] for case in rows])
-            factor = np.concatenate([self._weights[names[case]] for case in rows])
+            inputs[:, places] = np.concatenate([self._points[names[k]] for k in which[rows]])
+            factor = np.concatenate([self._weights[names[k]] for k in which[rows]])
             found.append(Term(inputs, factor, None, sources, cases, repeats=True))
         return found
 
@@ -567,10 +571,10 @@ class Kinds(ByName):
 
     def terms(self, X: Array) -> list[Term]:
         """Return the terms of the functionals of all kinds, with the cases that are of each kind."""
-        column, names = self._named_in(X, self.kinds, "kind")
+        column, which = self._named_in(X, self.kinds, "kind")
         found = []
-        for kernel, kind, noise in zip(self.kernels, self.kinds, self.noise, strict=True):
-            cases = np.flatnonzero([name == kind for name in names])
+        for k, (kernel, noise) in enumerate(zip(self.kernels, self.noise, strict=True)):
+            cases = np.flatnonzero(which == k)
             if not cases.size:
                 continue
             seen = X[cases]
@@ -584,8 +588,7 @@ class Kinds(ByName):
 
     def of_first_kind(self, X: Array) -> NDArray[np.bool_]:
         """Return which cases are of the first of its kinds."""
-        (column,) = positions_among((self.column,), X.shape[1])
-        return np.array([self._text(code) == self.kinds[0] for code in X[:, column]], dtype=bool)
+        return np.asarray(self._named_in(X, self.kinds, "kind")[1] == 0)
 
     @property
     def has_inputs_vjp(self) -> bool:

@@ -434,8 +434,9 @@ class Stream:
     def predict_proba(self, X_new: ArrayLike, *, offset: ArrayLike | None = None) -> Array:
         """Return the probability ``(m,)`` of the second class at new cases ``(m, d)``.
 
-        With several classes it is that of each, ``(m, C)``, in the order of ``classes``. Cases have an ``offset`` each,
-        if updates had.
+        With several classes it is that of each, ``(m, C)``, in the order of ``classes``; scikit-learn's form,
+        ``(m, 2)`` for two classes, is that of a `GPClassifier` that learns by ``partial_fit``. Cases have an
+        ``offset`` each, if updates had.
 
         Raises
         ------
