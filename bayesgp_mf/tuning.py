@@ -149,13 +149,13 @@ def _solved(
     """Return problem and solution at a model that was chosen, which know nothing of those at others.
 
     One of many takes a step from what was found there. A single one is solved from the prior, as a fit at these
-    hyperparameters is, or from what was found. What leads nowhere goes as a search came there. ``at`` is the same for
-    all.
+    hyperparameters is: a search has done that where there may be several solutions. What leads nowhere goes from what
+    was found, or as a search came there. ``at`` is the same for all.
     """
     (shared, solver, control, is_one_of_many), (model, found) = at, chosen
     target = shared.apart()
     problem = target.problem_at(model, solver)
-    if is_one_of_many and found is not None:
+    if found is not None and (is_one_of_many or not target.likelihood.log_concave):
         with suppress(*NO_VALUE):
             return problem, solver.solve(problem, control, found)
     try:
