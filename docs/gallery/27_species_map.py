@@ -45,7 +45,7 @@ print(bgp.compare(fits).table[["log_evidence", "elpd", "elpd_difference", "dse"]
 # Without the wind the rates are too low. Poisson's function must explain each group, and knows nothing between places.
 # The wrong kernel is sure, and wrong: its intervals are half as wide, and most miss the truth (in red: above 8).
 shapes = squares.to_numpy()[:, None, :] + [[-0.5, -0.5], [0.5, -0.5], [0.5, 0.5], [-0.5, 0.5]]
-fig, axes = plt.subplots(3, 2, figsize=(5.2, 7.0), layout="constrained")
+fig, axes = plt.subplots(3, 2, figsize=(5.2, 7.0), layout="constrained", sharex=True, sharey=True)
 fig.suptitle("Birds an hour, with the kernel and with a wrong one")
 rows = {"log of birds an hour": 2.6, "standard deviation": 0.6, "chance of over 8": 1.0}
 for column, name in zip(axes.T, ("groups and wind", "wrong kernel"), strict=True):
