@@ -139,8 +139,8 @@ def check_any_cases(where: str, likelihood: Likelihood) -> None:
         limits = "limits of certain cases. Use"
         of_each = limits if likelihood.takes_limits else "a number for each of certain cases. Give one for all, or use"
         raise ValueError(
-            f"{where} takes cases in parts, and {type(likelihood).__name__} has {of_each} fit(X, y, ...) with all cases "
-            "at once."
+            f"{where} takes cases in parts, and {type(likelihood).__name__} has {of_each} fit(X, y, ...) with all "
+            "cases at once."
         )
 
 
