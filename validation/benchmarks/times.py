@@ -21,9 +21,9 @@ HEADER = ("", "Cases", "Censored", "Fit, s", "Tuned, s", "Predict, s", "Leave-on
 TIMES = ("fit", "tuned", "predict", "loo", "corrected")
 STARTS = 3
 REMARK = (
-    "Seconds of the processor: a fit with 100 draws at the hyperparameters of the study of models; one that is tuned by "
-    f"the evidence from {STARTS} starts under log-normal priors about them; predictions at all cases, leave-one-out, "
-    "and the latter corrected. Peak: largest resident memory beyond that before."
+    "Seconds of the processor: a fit with 100 draws at the hyperparameters of the study of models; one that is tuned "
+    f"by the evidence from {STARTS} starts, under log-normal priors about them; predictions at all cases; "
+    "leave-one-out, and the same corrected. Peak: largest resident memory beyond that before."
 )
 
 
