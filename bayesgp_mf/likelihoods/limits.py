@@ -19,6 +19,7 @@ def _of_form(name: str) -> Any:
         t = args[1 if name == "parameter_derivative" else 0]
         return methodcaller(name, *args)(self.form(np.asarray(t, dtype=np.float64)))
 
+    member.__name__ = name  # by which it is pickled when bound
     return member
 
 

@@ -91,7 +91,7 @@ def plot_map(
         raise ValueError("a map is of one quantity, and there is one for each class. Use plot_surface.")
     X, values = _values(fit, threshold, scale)
     rings, owners = (None, None) if shapes is None else _rings(shapes, len(X))
-    names, places = ["", ""], np.empty((0, 2))
+    names, places = ["x", "y"], np.empty((0, 2))
     if rings is None or features is not None or len(fit.names) == 2:
         columns = columns_of(fit, features)
         names, places = [fit.names[column] for column in columns], X[:, columns]
@@ -107,7 +107,7 @@ def plot_map(
             )
         else:
             drawn = _areas(each, rings, z[owners], colours)
-        each.set(title=title, xlabel=as_drawn(names[0]) or "x", ylabel=as_drawn(names[1]) or "y", aspect=aspect)
+        each.set(title=title, xlabel=as_drawn(names[0]), ylabel=as_drawn(names[1]), aspect=aspect)
         each.title.set_fontsize(9)
         each.figure.colorbar(drawn, ax=each, shrink=0.8)
     return axes

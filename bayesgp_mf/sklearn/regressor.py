@@ -153,6 +153,22 @@ class GPRegressor(RegressorMixin, GPEstimator):  # type: ignore[misc]  # scikit-
             return mean, fitted.covariance(X) * self._unit**2
         return (mean, np.sqrt(_defined("variance", variance)) * self._unit) if return_std else mean
 
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """Return the coefficient of determination of predicted means; of targets that were all seen.
+
+        Raises
+        ------
+        ValueError
+            If some of the targets are limits.
+        """
+        targets, known = with_limits(y, self._likelihood())
+        if not known.all_seen:
+            raise ValueError(
+                "score is of targets that were all seen, and y has limits. Take scoring=lambda model, X, y: "
+                "survival.concordance_index(y, model.predict(X)), or what else judges them."
+            )
+        return float(super().score(X, targets, sample_weight))
+
     def _set_units(self, y: Any, weights: Any) -> None:
         """Keep mean and standard deviation of the targets, or 0 and 1."""
         normal = self.kernel is None and self.likelihood is None if self.normalize_y is None else self.normalize_y

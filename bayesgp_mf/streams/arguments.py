@@ -136,9 +136,11 @@ def check_streamed(kernel: Kernel, likelihood: Likelihood) -> None:
 def check_any_cases(where: str, likelihood: Likelihood) -> None:
     """Raise a ValueError if a likelihood has numbers of certain cases, where cases come in parts."""
     if likelihood.of_cases(np.zeros(1, dtype=np.intp)) is not likelihood:
+        limits = "limits of certain cases. Use"
+        of_each = limits if likelihood.takes_limits else "a number for each of certain cases. Give one for all, or use"
         raise ValueError(
-            f"{where} takes cases in parts, and {type(likelihood).__name__} has a number for each of certain cases. "
-            "Give one number for all of them, or use fit(X, y, ...) with all cases at once."
+            f"{where} takes cases in parts, and {type(likelihood).__name__} has {of_each} fit(X, y, ...) with all "
+            "cases at once."
         )
 
 

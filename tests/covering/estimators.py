@@ -15,7 +15,7 @@ from bayesgp_mf import hyper, kernels
 from bayesgp_mf.sklearn import GPClassifier, GPRegressor
 from tests.covering.arrays import Refusal, Table
 from tests.covering.laws import quiet, refused_unsolved
-from tests.covering.options import CLASSES, NEW, framed, inputs
+from tests.covering.options import CLASSES, NEIGHBOURS, NEW, framed, inputs
 
 N = 24
 
@@ -34,10 +34,12 @@ LIKELIHOODS: dict[str, Callable[[], Any]] = {
     "zero-inflated": lambda: bgp.likelihoods.ZeroInflated(bgp.Poisson(), 0.2),
     "hurdle": lambda: bgp.likelihoods.Hurdle(bgp.NegativeBinomial(2.0), 0.2),
     "truncated": lambda: bgp.likelihoods.Truncated(bgp.Poisson()),
+    "weibull": lambda: bgp.likelihoods.Weibull(2.0),
+    "censored": lambda: bgp.likelihoods.Censored(bgp.likelihoods.Weibull(2.0)),
 }
 SEVERAL = {"three classes", "softmax"}
 COUNTS = {"poisson", "negative binomial", "zero-inflated", "hurdle", "truncated"}
-OF_THEIR_OWN = {"gamma", "beta", "truncated"}
+OF_THEIR_OWN = {"gamma", "beta", "truncated", "weibull"}
 """Likelihoods whose targets are no numbers, or no counts, of any kind."""
 CLASSIFIER = {"two classes", "logit", "probit with flips", *SEVERAL}
 
@@ -45,6 +47,7 @@ KERNELS: dict[str, Callable[[], Any]] = {
     "default": lambda: None,
     "rough": lambda: kernels.Matern32(1.0) + kernels.Bias(),
     "groups": lambda: kernels.Matern32(1.0, columns=["a", "b"]) * kernels.Categorical(columns=["site"]),
+    "areas": lambda: kernels.Areal(NEIGHBOURS, columns=["site"]) + kernels.Matern12(1.0, columns=["a"]),
 }
 HYPER: dict[str, Any] = {
     "none": None,
@@ -94,6 +97,10 @@ def targets(cell: Mapping[str, str], f: np.ndarray, rng: np.random.Generator) ->
     """Draw targets of a function; labels in one of three ways to write them."""
     name = cell["likelihood"]
     if name not in CLASSIFIER:
+        if name == "censored":
+            times, last = bgp.likelihoods.Weibull(2.0).sample(0.5 * f, rng), rng.exponential(2.0, f.size)
+            pairs = zip(times <= last, np.minimum(times, last), strict=True)
+            return np.array(list(pairs), dtype=[("event", bool), ("time", float)])
         if name in OF_THEIR_OWN:
             return LIKELIHOODS[name]().sample(0.5 * f, rng)
         return rng.poisson(np.exp(0.5 * f)) if name in COUNTS else f + 0.3 * rng.normal(size=f.size)

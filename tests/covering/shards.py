@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from scipy.sparse import csr_array
 
 import bayesgp_mf as bgp
 from bayesgp_mf import hyper, kernels, sharded
@@ -34,6 +35,11 @@ LIKELIHOODS: dict[str, Callable[[], Any]] = {
     "binomial": lambda: bgp.Binomial(5),
     "ordinal": lambda: bgp.Ordinal([-0.7, 0.6], 0.5),
     "softmax": bgp.Softmax,
+    "weibull": lambda: bgp.likelihoods.Weibull(2.0),
+    "exponential": lambda: bgp.likelihoods.Exponential(),
+    "log-normal": lambda: bgp.likelihoods.LogNormal(0.3),
+    "log-logistic": lambda: bgp.likelihoods.LogLogistic(4.0),
+    "censored": lambda: bgp.likelihoods.Censored(bgp.likelihoods.Weibull(2.0)),
     "noise of each": lambda: bgp.likelihoods.Gaussian(np.linspace(0.2, 0.4, N)),
 }
 BINARY = {"probit", "logit", "probit with flips"}
@@ -43,6 +49,9 @@ KERNELS: dict[str, Callable[[], Any]] = {
     "with white": lambda: kernels.Gaussian([1.0, 2.0]) + kernels.White(0.1),
     "linear": lambda: kernels.Linear() + kernels.Matern52(2.0),
     "groups": lambda: kernels.Matern32(1.0, columns=[0, 1]) * kernels.Categorical(columns=[2]),
+    "areas": lambda: (
+        kernels.Areal(csr_array([[0, 0, 1], [0, 0, 0], [1, 0, 0]]), columns=2) + kernels.Matern12(1.0, columns=[0])
+    ),
 }
 HYPER: dict[str, Any] = {
     "none": None,
@@ -63,6 +72,7 @@ OPTIONS: dict[str, tuple[str, ...]] = {
 REFUSALS = (
     Refusal(("likelihood",), lambda cell: cell["likelihood"] == "softmax", "has two classes or real targets"),
     Refusal(("likelihood",), lambda cell: cell["likelihood"] == "noise of each", "a number for each of certain cases"),
+    Refusal(("likelihood",), lambda cell: cell["likelihood"] == "censored", "limits of certain cases"),
 )
 SLOW = (
     Refusal(
@@ -77,7 +87,7 @@ SLOW = (
 def drawn(cell: Mapping[str, str], rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
     """Draw inputs, the last of which is the code of a group where the kernel has groups, and targets."""
     X = rng.normal(size=(N, 2))
-    if cell["kernel"] == "groups":
+    if cell["kernel"] in {"groups", "areas"}:
         X = np.column_stack([X, rng.permutation(np.resize([0.0, 1.0, 2.0], N))])
     f = 1.5 * X[:, 0] - 0.5 * X[:, 1]
     name = cell["likelihood"]

@@ -33,8 +33,9 @@ from tests.covering.options import (
 )
 from tests.covering.refusals import MADE, SLOW_POWERS
 
-OF_CASES = {"gaussian, noise of each", "binomial, trials of each", "gaussian, censored", "weibull, censored"}
+OF_CASES = {"gaussian, noise of each", "binomial, trials of each"}
 """Likelihoods that know one batch alone."""
+LIMITED = {"gaussian, censored", "weibull, censored"}
 GAUSSIAN = {"gaussian"}
 FEWER = 24
 """Cases, of which a last update has 8."""
@@ -55,7 +56,7 @@ UNSOLVED = (
 """Where the equations may have no solution, which is said: outliers contradict the others."""
 
 OPTIONS: dict[str, tuple[str, ...]] = {
-    "likelihood": tuple(name for name in LIKELIHOODS if name not in OF_CASES),
+    "likelihood": tuple(LIKELIHOODS),
     "kernel": FIT["kernel"],
     "groups": ("codes", "text"),
     "classes": ("found", "named"),
@@ -72,6 +73,8 @@ OPTIONS: dict[str, tuple[str, ...]] = {
 
 REFUSALS = (
     Refusal(("likelihood",), lambda c: c["likelihood"] == "step", "a stream needs some noise in the likelihood"),
+    Refusal(("likelihood",), lambda c: c["likelihood"] in OF_CASES, "a number for each of certain cases. Give one"),
+    Refusal(("likelihood",), lambda c: c["likelihood"] in LIMITED, r"limits of certain cases\. Use fit\(X, y"),
     Refusal(
         ("kernel", "groups"),
         lambda c: (c["kernel"], c["groups"]) == ("areas", "codes"),

@@ -73,6 +73,14 @@ def test_areas_are_filled_with_the_numbers_of_their_places():
     assert np.array_equal(two, [*points[0], points[0][5]])
 
 
+def test_axes_of_areas_without_coordinates_have_names():
+    names = pd.DataFrame({"county": list("abcdef")})
+    y = TARGETS["counts"][0][:6]
+    idata = bgp.fit(names, y, bgp.kernels.Categorical(columns="county"), bgp.Poisson(), draws=20, random_seed=1)
+    ax, _ = plot_map(idata, SQUARES)
+    assert (ax.get_xlabel(), ax.get_ylabel()) == ("x", "y")
+
+
 def test_degrees_are_as_long_as_they_are_there():
     frame = PLACES.rename(columns={"east": "longitude", "north": "latitude"}) + np.array([0.0, 60.0])
     idata = bgp.fit(frame, TARGETS["labels"][0], bgp.kernels.Gaussian(1.0), draws=20, random_seed=1)

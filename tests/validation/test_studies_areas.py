@@ -7,7 +7,7 @@ import copy
 import numpy as np
 import pytest
 
-from validation.studies.areas import R_HAT, STUDY, compare
+from validation.studies.areas import INLA, OF_INLA, R_HAT, STUDY, compare, compare_inla
 from validation.studies.areas_records import TABLES, Table, recorded, sampled, table
 
 
@@ -32,10 +32,22 @@ def test_a_thinned_table_is_held_against_its_draws():
     assert found["laplace"]["risk"] > 0.05 > found["tap"]["risk"]
 
 
+def test_means_are_those_of_another_package():
+    found = compare_inla()
+    assert found["tap"]["risk"] < OF_INLA
+    assert found["tap"]["slope"] < 0.05
+    assert found["tap"]["precision"][0] == pytest.approx(found["tap"]["precision"][1], rel=0.03)
+    assert found["tap"]["mixing"][0] == pytest.approx(found["tap"]["mixing"][1], abs=0.02)
+
+
 @pytest.mark.parametrize(("key", "value"), [("risk", 0.06), ("sd", 0.09), ("scale", 0.11), ("mixing", 0.11)])
 def test_a_wrong_number_fails(key, value):
     good = {"tap": dict.fromkeys(("risk", "sd", "scale", "mixing"), 0.01), "r_hat": 1.0, "divergences": 0}
     rows = {name: copy.deepcopy({**good, "laplace": {**good["tap"], "risk": 0.2}}) for name in TABLES}
+    other = {"risk": 0.05, "slope": 0.0, "precision": [5.0, 5.0], "mixing": [0.9, 0.9]}
+    rows[INLA] = {"tap": dict(other), "laplace": dict(other)}
     assert all(check.passed for check in STUDY.conclude(rows).checks)
     rows["auckland"]["tap"][key] = value
     assert [check.passed for check in STUDY.conclude(rows).checks].count(False) == 1
+    rows[INLA]["tap"]["risk"] = 2.0 * OF_INLA
+    assert [check.passed for check in STUDY.conclude(rows).checks].count(False) == 2

@@ -34,6 +34,7 @@ from validation.benchmarks import (
     scaling,
     shards,
     solving,
+    times,
 )
 from validation.benchmarks.goals import Goals
 from validation.benchmarks.growth import Growth
@@ -62,6 +63,7 @@ SECTIONS: dict[str, Section] = {
     "league": league.benchmarks,
     "shards": shards.benchmarks,
     "areas": areas.benchmarks,
+    "times": times.benchmarks,
     "defaults": defaults.benchmarks,
     "defaults_800": partial(defaults.benchmarks, most=800),
 }
