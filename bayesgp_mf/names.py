@@ -64,7 +64,11 @@ ARGUMENTS = {
     "sample_weight": "Weights of cases are weights=...",
     "class_weight": "It is of GPClassifier; fit takes those of cases, such as weights=np.where(y == 1, 5.0, 1.0)",
     **dict.fromkeys(("seed", "random_state"), "It is random_seed=..."),
-    "exposure": "An exposure is given by its logarithm: offset=np.log(exposure)",
+    "offset": "It is of bgp.fit and bgp.predict, and estimators have none: fit(X, y, likelihood='poisson', offset=...)",
+    "n_jobs": "A fit has no jobs; cross_val_score(..., n_jobs=2) and GridSearchCV have",
+    "n_restarts_optimizer": "It is hyper=hyper.Evidence(starts=n_restarts_optimizer + 1)",
+    "optimizer": "optimizer=None is hyper=None, which keeps the kernel; else hyper='evidence'",
+    "exposure": "An exposure is given by its logarithm: offset=np.log(exposure) of bgp.fit",
 }
 """Arguments that there were before, are called otherwise or are elsewhere, and what is in their place."""
 

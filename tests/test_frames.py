@@ -468,7 +468,10 @@ def test_dictionaries_that_pandas_does_not_take_are_read():
         bgp.fit(NUMBERS, dictionary(codes, ["well", None, "ill"]), PLAIN, **QUICK)
     table = pa.Table.from_pandas(TABLE[["age", "site"]])  # with labels of rows
     lacking, twice = (table.set_column(1, "site", dictionary(codes, ["n", other, "s"])) for other in (None, "n"))
-    with pytest.raises(ValueError, match=r"X must say a group .* 'site' lacks 5 of 16 \(the first in row 'woman 1'\)"):
+    with pytest.raises(
+        ValueError,
+        match=r"X must say a group .* 'site' lacks 5 of 16 \(the first in row 'woman 1'\).*\.fillna\('unknown'\)",
+    ):
         bgp.fit(lacking, LABELS, KERNEL, **QUICK)
     np.testing.assert_array_equal(bgp.posterior(bgp.fit(twice, LABELS, KERNEL, **QUICK)).X[:, 1], codes == 2)
 

@@ -82,6 +82,11 @@ def test_the_better_names_are_ours():
         (lambda: bgp.fit(X, COUNTS, likelihood="poisson", exposure=np.ones(12)), r"offset=np\.log\(exposure\)"),
         (lambda: bgp.fit(X, LABELS, sample_weight=np.ones(12)), "weights="),
         (lambda: bgp.fit(X, LABELS, class_weight="balanced"), "GPClassifier"),
+        (lambda: bgp.GPRegressor(likelihood="poisson").fit(X, COUNTS, offset=np.zeros(12)), "It is of bgp.fit"),
+        (lambda: bgp.GPClassifier().fit(X, LABELS, exposure=np.ones(12)), r"offset=np\.log\(exposure\) of bgp\.fit"),
+        (lambda: bgp.GPClassifier(n_jobs=2), "cross_val_score"),
+        (lambda: bgp.GPRegressor(n_restarts_optimizer=2), "starts="),
+        (lambda: bgp.GPClassifier(optimizer=None), "hyper=None"),
     ],
 )
 def test_an_argument_of_another_package_is_answered_with_ours(make, ours):

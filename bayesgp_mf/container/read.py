@@ -43,7 +43,10 @@ SLOPES = ("column", "shift", "precision")
 
 def fit_group(idata: Container) -> xr.Dataset:
     """Return the group ``fit`` of a container made by `to_container`, or raise a ValueError if it was not."""
-    advice = "Pass what bayesgp_mf.fit returned, or what bgp.load or az.from_netcdf read from a file saved from it."
+    advice = (
+        "Pass what bayesgp_mf.fit returned, what bgp.load or az.from_netcdf read from a file saved from it, or idata_ "
+        "of an estimator, pipe[-1].idata_ of a pipeline."
+    )
     if not hasattr(idata, "groups"):
         raise ValueError(f"expected an ArviZ container, got {type(idata).__name__}. {advice}")
     names = group_names(idata)

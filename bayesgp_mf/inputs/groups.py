@@ -239,7 +239,7 @@ def _texts(name: str, X: Any, j: int) -> list[str] | None:
         raise ValueError(
             f"{name} must say a group for every case, but column {_named(X, j)!r} lacks {int(missing.sum())} of "
             f"{entries.size} (the first {place(X, (int(np.argmax(missing)),))}). Drop those cases, or make "
-            "them a group with a name of its own."
+            "them a group with a name of its own, as .fillna('unknown') of pandas does."
         )
     first: dict[str, Any] = {}
     for entry in entries:

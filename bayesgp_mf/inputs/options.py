@@ -44,9 +44,9 @@ def as_kernel(kernel: Any, values: Mapping[str, ArrayLike] | None = None, *, tun
         module = importlib.import_module("bayesgp_mf.pymc.kernel")
         made: Kernel = module.start_from_pymc(kernel) if tuned else module.kernel_from_pymc(kernel, **(values or {}))
         return made
+    given = f"{type(kernel).__module__}.{type(kernel).__name__}".removeprefix("builtins.")
     raise ValueError(
-        "kernel must be one of bayesgp_mf.kernels, such as Gaussian(lengthscale=1.0), or of pm.gp.cov, got "
-        f"{type(kernel).__name__}."
+        f"kernel must be one of bayesgp_mf.kernels, such as Gaussian(lengthscale=1.0), or of pm.gp.cov, got {given}."
     )
 
 

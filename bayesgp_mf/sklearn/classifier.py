@@ -16,6 +16,7 @@ from sklearn.utils.validation import column_or_1d
 from bayesgp_mf.inputs.labels import check_no_missing
 from bayesgp_mf.likelihoods import MultinomialProbit, Probit, Softmax
 from bayesgp_mf.methods import get_method
+from bayesgp_mf.names import naming_absent
 from bayesgp_mf.sklearn.estimator import GPEstimator, where_streamed
 from bayesgp_mf.types import Array
 
@@ -35,15 +36,15 @@ class GPClassifier(ClassifierMixin, GPEstimator):  # type: ignore[misc]  # sciki
         By default `Probit` for two classes, and `MultinomialProbit` for more. `Softmax`, a joint model too, is the
         default for more than two where they have weights, or ``method`` is "laplace".
     method : str or Solver, optional
-        As for `fit`; "tap" by default, and "laplace" where more than two classes have weights, which are exact there.
+        As for `fit`; "tap" by default, and "laplace" where cases of more than two classes have weights, exact there.
     hyper, priors, bounds, fixed, inducing, monotone, control : optional
         As for `fit`, except that a search has one start by default, as in scikit-learn. ``hyper=None`` keeps the
         kernel.
     class_weight : "balanced" or dict, optional
-        Weights of the classes by label, which multiply those of their cases; "balanced" gives all classes the same sum.
-        Probabilities are then those of a population that has the classes in these shares, and no longer calibrated for
-        the one that the cases are from. Where errors have different costs, calibrated probabilities and another
-        threshold than a half do the same.
+        How much more frequent each class is, by label, in the population that predictions are for; "balanced" makes
+        all classes equally frequent there. The fit stays as it is, and so do ``idata_``, ``posterior_``, ``loo_`` and
+        `sample_y`: `predict_proba` and `predict` apply Bayes' rule with these shares. Where errors have different
+        costs, calibrated probabilities and another threshold than a half do the same.
     budget : int or None
         Largest number of basis inputs of the stream that `partial_fit` updates.
     draws : int
@@ -85,7 +86,9 @@ class GPClassifier(ClassifierMixin, GPEstimator):  # type: ignore[misc]  # sciki
     class_weight: Mapping[Any, float] | str | None = field(default=None, kw_only=True)
 
     classes_: NDArray[Any] = field(init=False)
+    _of_class: Array | None = field(init=False)
 
+    @naming_absent()
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Fit to labelled cases.
 
@@ -112,7 +115,7 @@ class GPClassifier(ClassifierMixin, GPEstimator):  # type: ignore[misc]  # sciki
                 f"y must hold two or more classes, got one class, {self.classes_.tolist()}, among the cases whose "
                 "weight is not 0. There is nothing to tell apart."
             )
-        weights = self._by_class(y, weights)
+        self._of_class = self._weights_of_classes(y, weights)
         likelihood = self._likelihood(weighted=weights is not None)
         options = {"positive": self.classes_[1]} if likelihood.is_binary else {}
         self._keep(self._solved(X, y, likelihood, weights, **options))
@@ -147,7 +150,7 @@ class GPClassifier(ClassifierMixin, GPEstimator):  # type: ignore[misc]  # sciki
         _check_known(y, self.classes_.tolist())
         if self.class_weight == "balanced":
             raise ValueError("class_weight='balanced' needs all cases at once. Give a dict of weights by label.")
-        weights = self._by_class(y, weights)
+        self._of_class = self._weights_of_classes(y, weights)
         likelihood = self._likelihood()
         labels = y == self.classes_[1] if likelihood.is_binary else y
         self._keep(self._streamed(known, X, labels, weights, likelihood))
@@ -156,7 +159,11 @@ class GPClassifier(ClassifierMixin, GPEstimator):  # type: ignore[misc]  # sciki
     def predict_proba(self, X: Any) -> Array:
         """Return the probabilities ``(m, C)`` of the classes at new cases, in the order of ``classes_``."""
         proba = self._learned("predict_proba").predict_proba(self._new(X))
-        return proba if proba.ndim == 2 else np.column_stack([1.0 - proba, proba])
+        proba = proba if proba.ndim == 2 else np.column_stack([1.0 - proba, proba])
+        if self._of_class is not None:  # Bayes' rule: other shares of the classes, the same inputs within each
+            proba = proba * self._of_class
+            proba /= proba.sum(axis=1, keepdims=True)
+        return proba
 
     def predict_log_proba(self, X: Any) -> Array:
         """Return the logarithms of `predict_proba`, ``(m, C)``."""
@@ -171,17 +178,20 @@ class GPClassifier(ClassifierMixin, GPEstimator):  # type: ignore[misc]  # sciki
         labels: NDArray[Any] = self.classes_[targets.astype(np.intp)]
         return labels
 
-    def _by_class(self, y: NDArray[Any], weights: Array | None) -> Array | None:
-        """Return weights of cases times those of their classes."""
+    def _weights_of_classes(self, y: NDArray[Any], weights: Array | None) -> Array | None:
+        """Return the weights ``(C,)`` of the classes; one that has no case is as frequent as the fit says."""
         if self.class_weight is None:
-            return weights
-        counted, (classes, codes) = np.ones(len(y)) if weights is None else weights, np.unique(y, return_inverse=True)
+            return None
         if self.class_weight == "balanced":
-            of_class = counted.sum() / (classes.size * np.bincount(codes, counted))
-        else:
-            of_class = compute_class_weight(self.class_weight, classes=classes, y=y)
-        found: Array = counted * of_class[codes]
-        return None if np.all(found == 1.0) else found
+            counted = np.bincount(np.searchsorted(self.classes_, y), weights, self.classes_.size)
+            equal: Array = np.divide(
+                counted.sum() / counted.size, counted, out=np.ones(counted.size), where=counted > 0
+            )
+            return equal
+        given: Array = compute_class_weight(self.class_weight, classes=self.classes_, y=y)
+        if not np.all((given > 0.0) & np.isfinite(given)):
+            raise ValueError(f"class_weight must be positive numbers, got {self.class_weight!r}.")
+        return given
 
     def _check_targets(self, y: Any) -> None:
         check_no_missing(y)

@@ -109,6 +109,10 @@ class GPEstimator(NamingAbsent, BaseEstimator, abc.ABC):  # type: ignore[misc]  
             self._idata = found.container(self.draws, self._seed)
         return self._idata
 
+    def __getstate__(self) -> dict[str, Any]:
+        """Leave out the draws of ``idata_``, which are made again, the same, when they are asked for."""
+        return {**super().__getstate__(), "_idata": None} if "_fitted" in vars(self) else super().__getstate__()
+
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True

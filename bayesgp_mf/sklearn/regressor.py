@@ -14,6 +14,7 @@ from bayesgp_mf.inference.problem import check_scale
 from bayesgp_mf.inputs.labels import as_real_targets
 from bayesgp_mf.inputs.limits import with_limits
 from bayesgp_mf.likelihoods import Gaussian
+from bayesgp_mf.names import naming_absent
 from bayesgp_mf.sklearn.estimator import NOISE, GPEstimator, where_streamed
 
 LARGEST_TARGET = 1e150
@@ -78,6 +79,7 @@ class GPRegressor(RegressorMixin, GPEstimator):  # type: ignore[misc]  # scikit-
 
     normalize_y: bool | None = field(default=None, kw_only=True)
 
+    @naming_absent()
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Fit to cases with targets.
 

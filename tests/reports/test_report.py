@@ -355,6 +355,7 @@ def test_inputs_of_any_size_have_a_page(tmp_path):
     ("call", "message"),
     [
         (lambda path: bgp.report([0.1], path), "expected an ArviZ container, got list"),
+        (lambda path: bgp.report(bgp.GPClassifier(), path), r"got GPClassifier.*idata_ of an estimator"),
         (lambda path: bgp.report(made("weighted"), path, y_test=[1]), "there are none. Pass X_test"),
         (lambda path: bgp.report(made("weighted"), path, X_test=[[1.0]]), "X_new"),
         (lambda path: bgp.report(made("weighted"), path, trials=3), "offset and trials .* Pass X_test as well"),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pickle
+
 import numpy as np
 import pytest
 from sklearn.base import clone
@@ -247,3 +249,19 @@ def test_times_are_scored_where_all_were_seen_and_by_their_order_else(cases):
         return bgp.survival.concordance_index(y, model.predict(X))
 
     assert np.all(cross_val_score(model, X, y, cv=3, scoring=order, error_score="raise") > 0.5)
+
+
+def test_a_pickle_holds_no_draws_and_makes_them_again():
+    rng = np.random.default_rng(1)
+    inputs = rng.standard_normal((40, 2))
+    model = bgp.GPClassifier(Gaussian(1.0), hyper=None, random_state=1)
+    assert not hasattr(pickle.loads(pickle.dumps(model)), "_idata")
+    model.fit(inputs, inputs[:, 0] > 0)
+    drawn = model.idata_["posterior"]["f"].values
+    assert len(pickle.dumps(model)) < 0.5 * drawn.nbytes
+    np.testing.assert_array_equal(pickle.loads(pickle.dumps(model)).idata_["posterior"]["f"].values, drawn)
+
+
+def test_a_kernel_of_scikit_learn_is_told_from_ours_of_the_same_name():
+    with pytest.raises(ValueError, match=r"kernel must be .*, got sklearn\.gaussian_process\.kernels\.RBF\."):
+        bgp.GPClassifier(RBF(1.0)).fit([[0.0], [1.0]], [0, 1])

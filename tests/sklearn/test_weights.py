@@ -96,32 +96,34 @@ def test_bad_weights_are_refused():
         GPClassifier().fit(X, LABELS, sample_weight=LABELS == "a")
 
 
-def test_weights_of_classes_multiply_those_of_cases():
-    rare, counted = LABELS == "a", 1.0 + np.arange(30) % 3
-    model = GPClassifier(KERNEL, hyper=None)
-    by_label = GPClassifier(KERNEL, hyper=None, class_weight={True: 4.0}).fit(X, rare, sample_weight=counted)
-    same = model.fit(X, rare, sample_weight=counted * np.where(rare, 4.0, 1.0)).predict_proba(NEW)
-    np.testing.assert_array_equal(by_label.predict_proba(NEW), same)
-    balanced = GPClassifier(KERNEL, hyper=None, class_weight="balanced").fit(X, rare, sample_weight=counted)
-    sums = counted.sum() / 2.0 / np.where(rare, counted[rare].sum(), counted[~rare].sum())
-    same = model.fit(X, rare, sample_weight=counted * sums).predict_proba(NEW)
-    np.testing.assert_allclose(balanced.predict_proba(NEW), same, rtol=1e-9)
-    three = GPClassifier(KERNEL, hyper=None, class_weight={"a": 2.0, "b": 1.0, "c": 1.0}).fit(X, LABELS)
-    same = GPClassifier(KERNEL, hyper=None).fit(X, LABELS, sample_weight=np.where(rare, 2.0, 1.0)).predict_proba(NEW)
-    np.testing.assert_array_equal(three.predict_proba(NEW), same)
+@pytest.mark.parametrize("labels", [LABELS == "a", LABELS])
+def test_weights_of_classes_are_those_of_another_population(labels):
+    counted = 1.0 + np.arange(30) % 3
+    plain = GPClassifier(KERNEL, hyper=None).fit(X, labels, sample_weight=counted)
+    sums = np.array([counted[labels == label].sum() for label in plain.classes_])
+    for class_weight, shares in (
+        ("balanced", 1.0 / sums),
+        ({plain.classes_[0]: 4.0}, np.array([4.0, *np.ones(sums.size - 1)])),
+    ):
+        model = GPClassifier(KERNEL, hyper=None, class_weight=class_weight).fit(X, labels, sample_weight=counted)
+        expected = plain.predict_proba(NEW) * shares
+        np.testing.assert_allclose(model.predict_proba(NEW), expected / expected.sum(axis=1)[:, None], rtol=1e-12)
+        np.testing.assert_array_equal(model.predict(NEW), model.classes_[expected.argmax(axis=1)])
+        assert model.log_evidence_ == plain.log_evidence_
 
 
-def test_balanced_probabilities_are_those_of_another_population():
+def test_balanced_classes_leave_the_search_as_it_is():
+    """With weights in the evidence the length scales of a rare class shrink until each case stands alone."""
     rng = np.random.default_rng(2)
-    rare = rng.random(300) < 0.1
-    inputs = rng.standard_normal((300, 1)) + rare[:, None]
-    kernel = bgp.kernels.Linear(2.0) + 10.0
-    means = [
-        GPClassifier(kernel, hyper=None, class_weight=each).fit(inputs, rare).predict_proba(inputs)[:, 1].mean()
-        for each in (None, "balanced")
-    ]
-    assert abs(means[0] - rare.mean()) < 0.02
-    assert means[1] > 3.0 * rare.mean()
+    rare = rng.random(300) < 0.06
+    inputs = rng.standard_normal((300, 3)) + 0.5 * rare[:, None]
+    fits = [GPClassifier(class_weight=each, random_state=1).fit(inputs, rare) for each in (None, "balanced")]
+    np.testing.assert_array_equal(
+        fits[0].kernel_.params["gaussian_lengthscale"], fits[1].kernel_.params["gaussian_lengthscale"]
+    )
+    new = rng.standard_normal((500, 3))
+    assert fits[0].predict_proba(new)[:, 1].mean() < 0.1
+    assert fits[1].predict_proba(new)[:, 1].mean() > 0.3
 
 
 def test_weights_of_classes_that_do_not_do_are_named():
@@ -130,9 +132,12 @@ def test_weights_of_classes_that_do_not_do_are_named():
         GPClassifier(KERNEL, hyper=None, class_weight="balanced").partial_fit(*batch)
     with pytest.raises(ValueError, match=r"'class_weight' parameter.*'balanced'"):
         GPClassifier(KERNEL, hyper=None, class_weight="even").fit(X, LABELS)
-    told = GPClassifier(KERNEL, hyper=None, class_weight={True: 4.0}).partial_fit(*batch)
-    same = GPClassifier(KERNEL, hyper=None).partial_fit(*batch, sample_weight=np.where(batch[1], 4.0, 1.0))
-    np.testing.assert_array_equal(told.predict_proba(NEW), same.predict_proba(NEW))
+    for weight in (-1.0, 0.0, np.nan):
+        with pytest.raises(ValueError, match=r"class_weight must be positive numbers, got \{True"):
+            GPClassifier(KERNEL, hyper=None, class_weight={True: weight}).fit(*batch[:2])
+    told = GPClassifier(KERNEL, hyper=None, class_weight={True: 4.0}).partial_fit(*batch).predict_proba(NEW)
+    same = GPClassifier(KERNEL, hyper=None).partial_fit(*batch).predict_proba(NEW)
+    np.testing.assert_allclose(told[:, 1] / told[:, 0], 4.0 * same[:, 1] / same[:, 0], rtol=1e-12)
 
 
 @pytest.mark.parametrize("column", ["dose", 0])
