@@ -121,6 +121,8 @@ class OnSphere(WarpedInputs):
         return distances, distances.reshape(-1, 1)
 
     def _each(self, method: str, inputs: tuple[Array, ...]) -> Iterator[Array]:
+        if method != "cross":  # of which inducing inputs may move across a pole
+            self._check(inputs[0])
         if self.metric == "chordal" or method == "diag":
             return super()._each(method, inputs)
         distances, flat = self._along(inputs)
@@ -142,18 +144,7 @@ class OnSphere(WarpedInputs):
         each = np.divide(slopes, sines, out=np.zeros_like(sines), where=sines > 0.0)
         return self._unwarped(B, -each.T @ self.warp(A))
 
-    def gram(self, X: Array) -> Array:
-        """Return the covariances ``(n, n)`` of places, or raise a ValueError where one is none."""
-        self._check(X)
-        return super().gram(X)
-
-    def diag(self, X: Array) -> Array:
-        """Return the variances ``(n,)`` of places, or raise a ValueError where one is none."""
-        self._check(X)
-        return super().diag(X)
-
     def _check(self, X: Array) -> None:
-        # not in `cross`: inducing inputs may move across a pole
         for column, degrees, (name, limit) in zip(self.columns, chosen(self.columns, X).T, LIMITS.items(), strict=True):
             beyond = np.abs(degrees) > limit
             if np.any(beyond):

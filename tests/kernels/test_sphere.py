@@ -152,6 +152,12 @@ def test_degrees_beyond_the_globe_are_refused_at_fit_and_predict(column, options
         bgp.predict(idata, wrong)
 
 
+def test_a_smooth_field_on_the_globe_has_low_rank():
+    X = np.column_stack([RNG.uniform(0.0, 30.0, 1000), RNG.uniform(40.0, 60.0, 1000)])
+    idata = bgp.fit(X, X[:, 1] > 50.0, OnSphere(Gaussian(1500.0), [0, 1]), draws=2, random_seed=1)
+    assert 10 < bgp.posterior(idata).solution.info.rank < 200
+
+
 @metrics
 def test_a_frame_goes_through_fit_files_predictions_and_tuning(metric, tmp_path):
     X = table()
