@@ -27,7 +27,7 @@ SMALL_LOO = 1e-3
 SMALL_PROBABILITY = 0.01
 """... and of the probability of a case's own target, given the others, the root of its mean square."""
 LITTLE = 0.02
-"""Part of the prior variances that costs 0.001 to 0.003 nats a case where it counts as noise (``make bench``, rough)."""
+"""Part of the prior variances that costs 0.001 to 0.003 nats a case where it counts as noise (benchmark ``rough``)."""
 
 
 @dataclass(frozen=True, slots=True)
