@@ -30,6 +30,10 @@ ELSEWHERE = {
     ),
     "DotProduct": "kernels.Linear(weight) + kernels.Bias(sigma_0**2)",
     **dict.fromkeys(("ExpSineSquared", "PeriodicKernel"), "kernels.Periodic(lengthscale, period=...)"),
+    **dict.fromkeys(
+        ("haversine", "Haversine", "GreatCircle", "Circular"),
+        "kernels.OnSphere(kernel, ['longitude', 'latitude']), with metric='haversine' along great circles",
+    ),
     "Coregion": "kernels.Categorical(columns=...) * kernel",
     "Bernoulli": "likelihoods.Probit() or likelihoods.Logit(), which differ in the tails",
     **dict.fromkeys(("Categorical", "Multinomial", "Multiclass"), f"{OF_CLASSES}; of groups kernels.Categorical()"),
@@ -60,6 +64,7 @@ ARGUMENTS = {
     "multi_class": "Several classes are one model, likelihood=MultinomialProbit() or Softmax(); one class against the "
     "rest is sklearn.multiclass.OneVsRestClassifier(GPClassifier())",
     **dict.fromkeys(("client", "processes", "refine"), "It goes with a table in parts: sharded.fit(X, y, kernel, ...)"),
+    "metric": "Distances on the globe are a kernel around it: kernels.OnSphere(kernel, metric='chordal')",
     "trials": "Trials are of the likelihood: likelihoods.Binomial(trials)",
     "sample_weight": "Weights of cases are weights=...",
     "class_weight": "It is of GPClassifier; fit takes those of cases, such as weights=np.where(y == 1, 5.0, 1.0)",

@@ -266,3 +266,18 @@ def test_one_inducing_case_and_a_constant_kernel_will_do():
     far = fit(kernel=Gaussian(1.0), inducing=np.full((1, 2), 1e3))  # which knows nothing of any case
     np.testing.assert_allclose(proba(far), 0.5, atol=1e-9)
     assert float(far["fit"]["independent"]) == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize("noise", [0.0, 0.5])
+def test_a_rough_field_asks_for_so_many_inducing_cases_that_little_is_left_to_noise(noise):
+    rng = np.random.default_rng(3)
+    places = rng.uniform(size=(900, 2))
+    labels = np.sin(20.0 * places[:, 0]) + rng.normal(size=900) > 0
+    kernel = Matern32(0.25) + White(noise) if noise else Matern32(0.25)
+    check = bgp.diagnostics.inducing(fit(places, labels, kernel, inducing=60), random_seed=1)
+    assert f"at most some {check.needed} would leave 2%, White apart" in str(check)
+    left = float(fit(places, labels, kernel, inducing=check.needed)["fit"]["independent"]) - noise / (1.0 + noise)
+    assert 0.002 < left < 0.02
+    assert check.doubled <= check.needed < 600
+    enough = bgp.diagnostics.inducing(fit(places, labels, Gaussian(1.0), inducing=20), random_seed=1)
+    assert enough.needed is None

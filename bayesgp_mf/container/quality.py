@@ -234,8 +234,8 @@ class Quality:
         if self.remaining > abs(self.correction):
             known += " What is left is larger than the correction, which may be no better than none."
         if self.independent:
-            left = f"which leave {self.independent:.1%} of the prior variances to noise (diagnostics.inducing)"
-            known += f" That is of the model on the inducing cases, {left}."
+            left = f"which leave {self.independent:.1%} of the prior variances to noise"
+            known += f" That is of the model on the inducing cases, {left}: diagnostics.inducing says how many to take."
         if verdict == "good":
             return known
         corrected = "corrected=True for probabilities, " if self.labels and self.probability_shift is not None else ""

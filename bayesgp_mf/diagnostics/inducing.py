@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import exp, log
 from typing import Any
 
 import numpy as np
@@ -25,6 +26,8 @@ SMALL_LOO = 1e-3
 """In nats for each case; a change of the leave-one-out density below this is small ..."""
 SMALL_PROBABILITY = 0.01
 """... and of the probability of a case's own target, given the others, the root of its mean square."""
+LITTLE = 0.02
+"""Part of the prior variances that costs 0.001 to 0.003 nats a case where it counts as noise (benchmark ``rough``)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +47,9 @@ class InducingCheck:
         Change of the log evidence, in nats.
     independent, independent_doubled : float
         Mean part of the prior variances that counts as independent noise, before and after.
+    needed : int or None
+        About how many inducing cases at most would leave 2 % of the prior variances to noise, `kernels.White` apart:
+        if it falls on by the same power of their number, which mostly grows. None where it is less, or does not fall.
     """
 
     number: int
@@ -53,6 +59,7 @@ class InducingCheck:
     evidence_change: float
     independent: float
     independent_doubled: float
+    needed: int | None = None
 
     @property
     def enough(self) -> bool:
@@ -68,7 +75,10 @@ class InducingCheck:
         )
         if self.enough:
             return f"{found}: enough."
-        return f"{found}: {'take more' if self.loo_change > 0 else 'they do not predict better, but differ'}."
+        verdict = "take more" if self.loo_change > 0 else "they do not predict better, but differ"
+        falls = f"They leave {self.independent_doubled:.1%} of the prior variances to noise instead of"
+        asked = "" if self.needed is None else f"; at most some {self.needed} would leave {LITTLE:.0%}, White apart"
+        return f"{found}: {verdict}. {falls} {self.independent:.1%}{asked}."
 
 
 def inducing(idata: Container, *, random_seed: int | np.random.Generator | None = None, **given: Any) -> InducingCheck:
@@ -138,16 +148,30 @@ def inducing(idata: Container, *, random_seed: int | np.random.Generator | None 
         )
         after = solver.solve(larger, Control(), before)
         others, others_after = part.loo.log_density, solver.leave_one_out(larger, after).log_density
+    shared, prior = diagonal_of_cross(part.kernel, part.X), problem.matrix.prior
+    of_its_own = float(np.mean(np.divide(prior - shared, prior, out=np.zeros_like(prior), where=prior > 0)))
+    left, left_doubled = (matrix.stated["independent"] for matrix in (problem.matrix, larger.matrix))
+    number, doubled = points.shape[0], larger.matrix.rank or 0
     change = np.exp(others_after) - np.exp(others)
     return InducingCheck(
-        number=points.shape[0],
-        doubled=larger.matrix.rank or 0,
+        number=number,
+        doubled=doubled,
         loo_change=float(np.mean(others_after - others)),
         probability_change=None if problem.likelihood.is_real else float(np.sqrt(np.mean(change**2))),
         evidence_change=after.evidence.value - before.evidence.value,
-        independent=float(fit["independent"]),
-        independent_doubled=larger.matrix.stated["independent"],
+        independent=left,
+        independent_doubled=left_doubled,
+        needed=_needed(number, doubled, left - of_its_own, left_doubled - of_its_own, problem.n),
     )
+
+
+def _needed(number: int, doubled: int, left: float, left_doubled: float, most: int) -> int | None:
+    """Return how many inducing cases leave little, if what they leave goes on falling by a power of their number."""
+    if left_doubled <= LITTLE or left_doubled >= left:
+        return None
+    power = log(left / left_doubled) / log(doubled / number)
+    log_number = min(log(doubled) + log(left_doubled / LITTLE) / power, log(most))
+    return int(float(f"{exp(log_number):.2g}"))
 
 
 def _undetermined(kernel: Kernel, X: Array, matrix: InducingGram) -> NDArray[np.intp]:

@@ -16,6 +16,7 @@ from bayesgp_mf.kernels.constant import Bias, White
 from bayesgp_mf.kernels.dot import Linear, NeuralNetwork, Polynomial
 from bayesgp_mf.kernels.functionals import Difference, Kinds, Mean, Slope
 from bayesgp_mf.kernels.periodic import Periodic
+from bayesgp_mf.kernels.sphere import OnSphere
 from bayesgp_mf.kernels.stationary import Gaussian, Matern12, Matern32, Matern52, RationalQuadratic
 from bayesgp_mf.kernels.values import log_gradient, log_vector, log_vector_names, with_log_vector
 from bayesgp_mf.kernels.warped import Warped
@@ -36,6 +37,7 @@ __all__ = [
     "Matern52",
     "Mean",
     "NeuralNetwork",
+    "OnSphere",
     "PerClass",
     "Periodic",
     "Polynomial",
@@ -66,7 +68,7 @@ _STATIONARY = (Gaussian, Matern12, Matern32, Matern52, RationalQuadratic)
 _OTHERS = (Areal, Bias, Categorical, Linear, NeuralNetwork, Periodic, Polynomial, White)
 _LEAVES: dict[str, Callable[..., Kernel]] = {kernel.__name__: kernel for kernel in (*_OTHERS, *_STATIONARY)}
 _COMPOSITES: dict[str, Callable[..., Kernel]] = {
-    kind.__name__: kind for kind in (Sum, Product, Power, PerClass, Warped, Difference, Slope, Mean, Kinds)
+    kind.__name__: kind for kind in (Sum, Product, Power, PerClass, Warped, OnSphere, Difference, Slope, Mean, Kinds)
 }
 
 

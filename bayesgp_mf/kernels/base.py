@@ -71,7 +71,7 @@ class Kernel(NamingAbsent, abc.ABC):
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
         drop_outdated(cls, Kernel, {"diag_vjp": ("diag", "gram_vjp"), "inputs_vjp": ("gram", "cross")})
-        drop_outdated(cls, Kernel, {"flat": ("gram", "cross"), "has_slopes": ("gram", "cross")})
+        drop_outdated(cls, Kernel, dict.fromkeys(("flat", "has_slopes", "on_great_circles"), ("gram", "cross")))
 
     @property
     @abc.abstractmethod
@@ -144,6 +144,11 @@ class Kernel(NamingAbsent, abc.ABC):
     def has_inputs_vjp(self) -> bool:
         """Whether it knows the derivative of its covariances in the inputs."""
         return type(self).inputs_vjp is not Kernel.inputs_vjp
+
+    @property
+    def on_great_circles(self) -> bool:
+        """Whether it is a covariance function of distances along great circles too, at all its parameters."""
+        return False
 
     @property
     def has_slopes(self) -> bool:

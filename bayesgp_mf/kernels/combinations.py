@@ -44,9 +44,9 @@ class Combination(Kernel):
         return {f"{label}_{name}": prior for label, kernel in labelled for name, prior in kernel.priors.items()}
 
     def spans(self, X: Array) -> dict[str, Span]:
-        """Return those of all kernels below, under the full names of the length scales."""
-        labelled = self._labelled().items()
-        return {f"{label}_{name}": span for label, kernel in labelled for name, span in kernel.spans(X).items()}
+        """Return those of all parts, which may see other inputs, under the full names of the length scales."""
+        spans = [known.get(name) for part in self.parts for known in [part.spans(X)] for name in part.params]
+        return {name: span for name, span in zip(self.params, spans, strict=True) if span is not None}
 
     def distances(self) -> dict[str, tuple[Array, Array]]:
         """Return those of all kernels below, under the full names of the parameters."""
@@ -123,6 +123,11 @@ class Composite(Combination):
     def parts(self) -> tuple[Kernel, ...]:
         """The terms."""
         return tuple(self.terms)
+
+    @property
+    def on_great_circles(self) -> bool:
+        """Whether all terms are covariance functions of distances along great circles."""
+        return all(term.on_great_circles for term in self.terms)
 
     def _named_below(self) -> list[Kernel]:
         return [leaf for term in self.terms for leaf in term._named_below()]  # noqa: SLF001

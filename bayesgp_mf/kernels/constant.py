@@ -37,6 +37,11 @@ class Bias(Homogeneous):
     reads: ClassVar[Literal["numbers", "groups", "nothing"]] = "nothing"
     flat: ClassVar[bool] = True
 
+    @property
+    def on_great_circles(self) -> bool:
+        """Yes: no distance matters."""
+        return True
+
     def cross(self, A: Array, B: Array) -> Array:
         """Return ``variance`` everywhere, ``(a, b)``."""
         return np.full((A.shape[0], B.shape[0]), float(self.params["variance"]))

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.spatial.distance import cdist, pdist, squareform
 
-from bayesgp_mf.kernels.base import Homogeneous, drop_outdated
+from bayesgp_mf.kernels.base import Homogeneous, Kernel, drop_outdated
 from bayesgp_mf.kernels.values import (
     Columns,
     Span,
@@ -99,6 +99,7 @@ class Stationary(Homogeneous):
         super().__init_subclass__(**options)
         drop_outdated(cls, Stationary, {"_profile_and_slope": ("profile", "slope")})
         drop_outdated(cls, Stationary, {"curvatures": ("profile", "slope", "gram", "cross")})
+        drop_outdated(cls, Kernel, {"on_great_circles": ("profile",)})
 
     @abc.abstractmethod
     def profile(self, squared: Array) -> Array:
@@ -365,6 +366,11 @@ class Matern12(_Shared):
     """
 
     steep: ClassVar[bool] = True
+
+    @property
+    def on_great_circles(self) -> bool:
+        """Yes [Gneiting 2013, table 1]; no other Matern kernel is at every length scale."""
+        return True
 
     def profile(self, squared: Array) -> Array:
         """Return exp(-r)."""

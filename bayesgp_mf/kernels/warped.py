@@ -1,7 +1,8 @@
-"""A kernel of columns that were made straighter: by the power of Yeo and Johnson, each its own."""
+"""Kernels of inputs that went through a map, such as columns made straighter by the power of Yeo and Johnson."""
 
 from __future__ import annotations
 
+import abc
 import math
 from collections.abc import Iterator, Sequence
 from functools import partial
@@ -21,7 +22,59 @@ FARTHEST = 300.0
 """Logarithm beyond which a transformed number stays there: numbers end at 10^308, and their differences before."""
 
 
-class Warped(OfOne, Entrywise):
+class WarpedInputs(OfOne, Entrywise):
+    """A kernel of inputs of which some columns went through a map, which is chosen and not tuned."""
+
+    columns: tuple[str | int, ...]
+
+    @abc.abstractmethod
+    def warp(self, X: Array) -> Array:
+        """Return inputs ``(n, d)`` as the kernel below sees them."""
+
+    @abc.abstractmethod
+    def _unwarped(self, X: Array, gradient: Array) -> Array:
+        """Return a gradient in inputs ``X (n, d)``, given that in those which the kernel below sees."""
+
+    def _value(self, values: Any) -> Array:
+        (value,) = values
+        return np.asarray(value)
+
+    def _bars(self, method: str, inputs: tuple[Array, ...], bar: Array) -> list[Array]:
+        return [bar]
+
+    def _seen(self, inputs: tuple[Array, ...]) -> tuple[Array, ...]:
+        first = self.warp(inputs[0])
+        return (first, *(first if each is inputs[0] else self.warp(each) for each in inputs[1:]))
+
+    def _each(self, method: str, inputs: tuple[Array, ...]) -> Iterator[Array]:
+        return super()._each(method, self._seen(inputs))
+
+    def _pulled_back(self, method: str, inputs: tuple[Array, ...], bar: Array) -> dict[str, Array]:
+        return super()._pulled_back(method, self._seen(inputs), bar)
+
+    def inputs_vjp(self, A: Array, B: Array, cross_bar: Array) -> Array:
+        """Return the pull-back of ``cross_bar`` through the kernel below and the map to ``B (b, d)``."""
+        first, second = self._seen((A, B))
+        return self._unwarped(B, self.kernel.inputs_vjp(first, second, cross_bar))
+
+    def spans(self, X: Array) -> dict[str, Span]:
+        """Return those of the kernel below, of columns as it sees them."""
+        return self.kernel.spans(self.warp(X))
+
+    def with_column_names(self, names: Sequence[str] | None) -> Self:
+        """Return the kernel with the columns that it names by their positions among ``names``."""
+        named = self.kernel.with_column_names(names)
+        if named is self.kernel and not any(isinstance(column, str) for column in self.columns):
+            return self
+        return self._made_with({"kernel": named, "columns": positions(self.columns, names)})
+
+    def __repr__(self) -> str:
+        plain = {n: list(value) if isinstance(value, tuple) else value for n, value in self._made_of().items()}
+        others = ", ".join(f"{name}={value!r}" for name, value in plain.items() if name != "kernel")
+        return f"{type(self).__name__}({self.kernel!r}, {others})"
+
+
+class Warped(WarpedInputs):
     r"""A kernel of inputs of which some columns went through the transformation of Yeo and Johnson [1]_.
 
     With :math:`z = (x - \mathrm{centre}) / \mathrm{scale}` and a power p, a column becomes
@@ -97,29 +150,10 @@ class Warped(OfOne, Entrywise):
         with np.errstate(over="ignore"):  # far out all is at the end
             return np.asarray((chosen(self.columns, X) - np.array(self.centre)) / np.array(self.scale))
 
-    def _value(self, values: Any) -> Array:
-        (value,) = values
-        return np.asarray(value)
-
-    def _bars(self, method: str, inputs: tuple[Array, ...], bar: Array) -> list[Array]:
-        return [bar]
-
-    def _seen(self, inputs: tuple[Array, ...]) -> tuple[Array, ...]:
-        first = self.warp(inputs[0])
-        return (first, *(first if each is inputs[0] else self.warp(each) for each in inputs[1:]))
-
-    def _each(self, method: str, inputs: tuple[Array, ...]) -> Iterator[Array]:
-        return super()._each(method, self._seen(inputs))
-
-    def _pulled_back(self, method: str, inputs: tuple[Array, ...], bar: Array) -> dict[str, Array]:
-        return super()._pulled_back(method, self._seen(inputs), bar)
-
-    def inputs_vjp(self, A: Array, B: Array, cross_bar: Array) -> Array:
-        """Return the pull-back of ``cross_bar`` through the kernel below and the transformation to ``B (b, d)``."""
-        seen = self._seen((A, B))
-        gradient = np.array(self.kernel.inputs_vjp(seen[0], seen[1], cross_bar))
-        gradient[:, list(positions(self.columns, None))] *= self._stretch(B)
-        return gradient
+    def _unwarped(self, X: Array, gradient: Array) -> Array:
+        result = np.array(gradient)
+        result[:, list(positions(self.columns, None))] *= self._stretch(X)
+        return result
 
     @property
     def has_slopes(self) -> bool:
@@ -154,24 +188,9 @@ class Warped(OfOne, Entrywise):
         slope = np.where(stays, 0.0, np.exp(np.where(stays, 0.0, of_slope * log)))
         return np.asarray(slope / np.array(self.scale))
 
-    def spans(self, X: Array) -> dict[str, Span]:
-        """Return those of the kernel below, of columns as it sees them."""
-        return self.kernel.spans(self.warp(X))
-
-    def with_column_names(self, names: Sequence[str] | None) -> Self:
-        """Return the kernel with the columns that it names by their positions among ``names``."""
-        named = self.kernel.with_column_names(names)
-        if named is self.kernel and not any(isinstance(column, str) for column in self.columns):
-            return self
-        return self._made_with({"kernel": named, "columns": positions(self.columns, names)})
-
     def _made_of(self) -> dict[str, Any]:
         numbers = {"power": self.power, "centre": self.centre, "scale": self.scale}
         return {"kernel": self.kernel, "columns": self.columns, **numbers}
-
-    def __repr__(self) -> str:
-        others = {name: list(value) for name, value in self._made_of().items() if name != "kernel"}
-        return f"Warped({self.kernel!r}, {', '.join(f'{name}={value!r}' for name, value in others.items())})"
 
 
 def yeo_johnson(z: Array, power: Array) -> Array:

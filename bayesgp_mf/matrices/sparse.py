@@ -81,9 +81,14 @@ class SparseFactor:
 
     @cached_property
     def _lower(self) -> csc_array:
-        """L, with rows in order."""
+        """L, with rows in order, and with zeros where entries cancelled or are too small for a number."""
         lower = csc_array(self._factor.L)
         lower.sort_indices()
+        while (missing := _missing(lower.indptr.tobytes(), lower.indices.tobytes())).size:
+            there = lower.tocoo()
+            rows, columns = np.hstack([there.coords, missing])
+            values = np.concatenate([there.data, np.zeros(missing.shape[1])])
+            lower = csc_array((values, (rows, columns)), shape=lower.shape)
         return lower
 
     @cached_property
@@ -137,24 +142,39 @@ def _selected(lower: csc_array, inverse_pivots: Array) -> Array:
     return values
 
 
+def _in_parents(
+    indptr_bytes: bytes, indices_bytes: bytes
+) -> tuple[NDArray[np.intp], NDArray[np.intp], NDArray[np.intp], NDArray[np.intp]]:
+    """Return where columns begin, their parents, and keys: of all entries, in order, and of the same in the parents."""
+    indptr, rows = (np.frombuffer(each, dtype=np.int32).astype(np.intp) for each in (indptr_bytes, indices_bytes))
+    n, count = indptr.size - 1, np.diff(indptr) - 1
+    parent = np.where(count > 0, rows[np.minimum(indptr[:-1] + 1, rows.size - 1)], -1)
+    column = np.repeat(np.arange(n), count + 1)
+    keys = column * n + rows
+    return indptr, parent, keys, np.where(rows > column, parent[column] * n + rows, keys)
+
+
+@lru_cache(maxsize=4)
+def _missing(indptr_bytes: bytes, indices_bytes: bytes) -> NDArray[np.int32]:
+    """Return rows and columns ``(2, k)`` of entries that a column has below the diagonal, and its parent has not."""
+    indptr, _, keys, above = _in_parents(indptr_bytes, indices_bytes)
+    wanted = np.setdiff1d(above, keys)
+    return np.stack([wanted % (indptr.size - 1), wanted // (indptr.size - 1)]).astype(np.int32)
+
+
 @lru_cache(maxsize=4)
 def _levels(indptr_bytes: bytes, indices_bytes: bytes) -> list[list[_Level]]:
     """Return the columns of a factor by their distance from a last one, and by how many rows they have.
 
     A search, and each step of a solution, comes back to the same pattern, given as bytes.
     """
-    indptr, rows = (np.frombuffer(each, dtype=np.int32).astype(np.intp) for each in (indptr_bytes, indices_bytes))
+    indptr, parent, keys, above = _in_parents(indptr_bytes, indices_bytes)
     n, count = indptr.size - 1, np.diff(indptr) - 1
-    parent = np.where(count > 0, rows[np.minimum(indptr[:-1] + 1, rows.size - 1)], -1)
     depth = np.zeros(n, dtype=np.intp)
     for j in range(n - 1, -1, -1):
         if parent[j] >= 0:
             depth[j] = depth[parent[j]] + 1
-    # rows of a column among those of its parent: keys of all entries are in order
-    column = np.repeat(np.arange(n), count + 1)
-    keys = column * n + rows
-    above = np.where(rows > column, parent[column] * n + rows, keys)
-    place = np.searchsorted(keys, above) - indptr[np.maximum(parent[column], 0)]
+    place = np.searchsorted(keys, above) - indptr[np.maximum(np.repeat(parent, count + 1), 0)]
     found: list[list[_Level]] = []
     order = np.lexsort((count, depth))
     breaks = np.flatnonzero(np.diff(depth[order]) | np.diff(count[order])) + 1

@@ -129,7 +129,7 @@ class KernelsTable(PackageTable):
         """Return the names of the public kernel classes that can be made without arguments from others."""
         public = (getattr(kernels, name) for name in kernels.__all__)
         functionals = (kernels.Difference, kernels.Slope, kernels.Mean, kernels.Kinds)
-        of_others = (kernels.Power, kernels.PerClass, kernels.Warped, *functionals)
+        of_others = (kernels.Power, kernels.PerClass, kernels.Warped, kernels.OnSphere, *functionals)
         abstract = (kernels.Kernel, kernels.Sum, kernels.Product, *of_others)
         return {c.__name__ for c in public if isinstance(c, type) and c not in abstract}
 

@@ -27,6 +27,7 @@ KERNELS = {
     "polynomial": bgp.kernels.Polynomial(3, 0.5),
     "power": bgp.kernels.Matern52(1.5) ** 2,
     "warped": bgp.kernels.Warped(bgp.kernels.Gaussian(1.0, 2.0), 0, 0.4),
+    "places": bgp.kernels.OnSphere(bgp.kernels.Matern12(100.0, 2.0), [1, 0], "haversine"),
     "network": bgp.kernels.NeuralNetwork(1.0, 0.5) * bgp.kernels.Bias(2.0),
     "difference": bgp.kernels.Difference(bgp.kernels.Gaussian(1.0, 2.0), 0, 1),
     "slope": bgp.kernels.Slope(bgp.kernels.Matern52(1.0, 2.0), 0),

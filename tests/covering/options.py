@@ -71,6 +71,7 @@ KERNELS: dict[str, Callable[[], Any]] = {
     "groups beside": lambda: kernels.Matern12(1.0, columns=["a"]) + kernels.Categorical(columns=["site"]),
     "areas": lambda: kernels.Areal(NEIGHBOURS, columns="site") + kernels.Matern12(1.0, columns=["a"]),
     "areas alone": lambda: kernels.Areal(NEIGHBOURS, columns="site") + kernels.Bias(),
+    "places": lambda: kernels.OnSphere(kernels.Matern32(150.0), ["a", "b"]) + kernels.Bias(),
     "periodic": lambda: 2.0 * kernels.Periodic(1.0, period=3.0),
     "network": lambda: kernels.NeuralNetwork(1.0, 0.5) + kernels.RationalQuadratic(2.0),
     "of each class": lambda: kernels.PerClass(*(kernels.Matern32(scale) for scale in (1.0, 1.5, 2.0))),

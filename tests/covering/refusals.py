@@ -18,7 +18,7 @@ from tests.covering.options import (
 CAVITIES = {"tap", "naive", "variational"}
 GAUSSIAN = {"gaussian", "gaussian, noise of each"}
 OF_EXACT = {"probit", "probit with flips", "step", "step with flips", *GAUSSIAN}
-ROUGH = {"rough", "areas", "groups", "groups beside", "network", "a length scale of each", "periodic"}
+ROUGH = {"rough", "places", "areas", "groups", "groups beside", "network", "a length scale of each", "periodic"}
 SINGULAR = {"linear", "smooth"}
 
 FIT = (

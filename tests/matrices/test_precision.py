@@ -58,6 +58,15 @@ def test_a_sparse_factor_against_dense_algebra(n):
     np.testing.assert_array_equal(again.solve(np.ones(n)), factor.solve(np.ones(n)))
 
 
+def test_entries_that_cancel_or_fall_below_all_numbers_are_zeros_of_the_factor():
+    # each value given two before it: what the last one says of these two cancels their own fill
+    root = np.eye(40) + np.diag(np.full(39, -0.5), -1) + np.diag(np.full(37, 0.25), -3)
+    far = eye_array(400) + 1e-30 * csc_array(laplacian(400, np.random.default_rng(1)))
+    for matrix in (csc_array(root.T @ root), csc_array(far)):
+        inverse = np.linalg.inv(matrix.toarray())
+        np.testing.assert_allclose(SparseFactor(matrix).diagonal_of_inverse, inverse.diagonal(), rtol=1e-9)
+
+
 @pytest.mark.parametrize("matrix", [[[1.0, 2.0], [2.0, 1.0]], [[1.0, 1.0], [1.0, 1.0]]])
 def test_what_is_not_positive_definite_has_no_factor(matrix):
     with pytest.raises(bgp.NotPositiveDefiniteError, match="a sparse precision is"):

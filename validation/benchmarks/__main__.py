@@ -31,6 +31,7 @@ from validation.benchmarks import (
     machine,
     memory,
     pieces,
+    rough,
     scaling,
     shards,
     solving,
@@ -64,11 +65,13 @@ SECTIONS: dict[str, Section] = {
     "shards": shards.benchmarks,
     "areas": areas.benchmarks,
     "times": times.benchmarks,
+    "rough": rough.benchmarks,
     "defaults": defaults.benchmarks,
     "defaults_800": partial(defaults.benchmarks, most=800),
 }
 ON_REQUEST = (
     "areas",
+    "rough",
     "inla",
     "hyperposterior",
     "inducing",
