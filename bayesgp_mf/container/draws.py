@@ -125,7 +125,7 @@ def draw_targets(likelihood: Likelihood, f: Array, rng: np.random.Generator) -> 
 
 
 def as_stored(likelihood: Likelihood, targets: NDArray[Any]) -> NDArray[Any]:
-    """Return targets in the type of a container: labels in small integers, counts in large ones, as ArviZ asks of them.
+    """Return targets as a container has them: labels as small integers, counts as large ones, as ArviZ asks of them.
 
     Counts that double precision does not know to the last one stay in it.
     """

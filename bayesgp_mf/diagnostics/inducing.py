@@ -77,8 +77,8 @@ class InducingCheck:
             return f"{found}: enough."
         verdict = "take more" if self.loo_change > 0 else "they do not predict better, but differ"
         falls = f"They leave {self.independent_doubled:.1%} of the prior variances to noise instead of"
-        asked = "" if self.needed is None else f"; at most some {self.needed} would leave {LITTLE:.0%}, White apart"
-        return f"{found}: {verdict}. {falls} {self.independent:.1%}{asked}."
+        more = "" if self.needed is None else f"; at most some {self.needed} would leave {LITTLE:.0%}, White apart"
+        return f"{found}: {verdict}. {falls} {self.independent:.1%}{more}."
 
 
 def inducing(idata: Container, *, random_seed: int | np.random.Generator | None = None, **given: Any) -> InducingCheck:
