@@ -15,6 +15,7 @@ from bayesgp_mf.inputs.labels import as_real_targets
 from bayesgp_mf.inputs.limits import with_limits
 from bayesgp_mf.likelihoods import Gaussian
 from bayesgp_mf.sklearn.estimator import NOISE, GPEstimator, where_streamed
+from bayesgp_mf.survival import concordance_index
 
 LARGEST_TARGET = 1e150
 """In absolute value, of targets that are normalised: their squares are numbers."""
@@ -152,6 +153,20 @@ class GPRegressor(RegressorMixin, GPEstimator):  # type: ignore[misc]  # scikit-
         if return_cov:
             return mean, fitted.covariance(X) * self._unit**2
         return (mean, np.sqrt(_defined("variance", variance)) * self._unit) if return_std else mean
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """Return R², or of targets that may be limits the concordance index, as scikit-survival does.
+
+        Parameters
+        ----------
+        X, y, sample_weight
+            As for `fit`; a concordance index has no weights.
+        """
+        if not self._likelihood().takes_limits:
+            return float(super().score(X, y, sample_weight))
+        if sample_weight is not None:
+            raise ValueError("sample_weight: a concordance index has no weights. Leave them out.")
+        return concordance_index(y, self.posterior_.latent(X)[0])
 
     def _set_units(self, y: Any, weights: Any) -> None:
         """Keep mean and standard deviation of the targets, or 0 and 1."""

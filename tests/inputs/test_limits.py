@@ -67,9 +67,11 @@ def test_one_column_was_seen():
         ([[0.0, np.inf], [1.0, 2.0]], "says nothing of a target at index 0"),
         ([[-np.inf, np.inf], [1.0, 2.0]], "says nothing of a target at index 0"),
         ([[np.inf, np.inf], [1.0, 2.0]], "a target that is infinite at index 0"),
-        ([[np.nan, 2.0], [1.0, 2.0]], "lower limit is missing at index 0.*np.inf"),
+        ([[np.nan, 2.0], [1.0, 2.0]], "lower limit, or an event, is missing at index 0.*np.inf"),
         ([[0, 2.5], [1, 3.5], [1, 2.0]], "only 0 and 1 in its first column"),
         (pd.DataFrame({"t": [1.0, np.nan], "e": [True, False]}), "y .*row 1"),
+        (pd.DataFrame({"t": [1.0, 2.0], "e": ["dead", "alive"]}), "as booleans, status == 'dead'"),
+        (pd.DataFrame({"t": [1.0, 2.0], "e": [True, None]}), "or an event, is missing at index 1"),
         (pd.DataFrame({"t": [1.0, 2.0], "e": pd.array([True, None], dtype="boolean")}), "event that is missing"),
         (pd.DataFrame({"t": [True, False], "e": [True, False]}), "must have one boolean column"),
         (np.array([(1, 2.0)], dtype=[("e", "i8"), ("t", "f8")]), "must have one boolean field"),
@@ -84,6 +86,9 @@ def test_what_is_none_is_refused_in_words(y, words):
 def test_other_likelihoods_say_how_to_take_times():
     with pytest.raises(ValueError, match=r"Wrap it: likelihood=likelihoods.Censored"):
         bgp.fit(np.arange(4.0)[:, None], FORMS["structured"], likelihood=Weibull(1.0))
+    for likelihood in (Weibull(1.0), bgp.Probit()):
+        with pytest.raises(ValueError, match=r"y is two columns.*Wrap it: likelihood=likelihoods.Censored"):
+            bgp.fit(np.arange(2.0)[:, None], pd.DataFrame({"t": [1.0, 2.0], "e": [True, False]}), likelihood=likelihood)
     with pytest.raises(ValueError, match="so has the likelihood, its other_limit"):
         with_limits(FORMS["limits"], Censored(Weibull(1.0), [np.nan] * 4))
 
@@ -122,6 +127,9 @@ def test_doors_take_the_same_forms():
     found = bgp.hyper.default_model(X, y, CENSORED)
     spread = np.log(y[:, 0]).std()
     assert 0.2 * spread**2 < found.kernel.params["gaussian_variance"] < 5.0 * spread**2
+    assert estimator.score(X, y) == bgp.survival.concordance_index(y, bgp.posterior(idata).latent(X)[0])
+    with pytest.raises(ValueError, match="has no weights"):
+        estimator.score(X, y, weights)
     with pytest.raises(ValueError, match="same index in another order"):
         bgp.fit(pd.DataFrame(X[:4], ROWS), pd.DataFrame(y[:4], ROWS[::-1]), kernel, CENSORED)
 
