@@ -157,7 +157,8 @@ class Areal(FromCross):
                 wrong = "a text that the fit did not see"  # its code is beyond those of the fit
             of_two_kinds = isinstance(wrong, str) != isinstance(self.graph.names[0], str)
             raise ValueError(
-                f"column {column} of inputs must name areas of the graph, such as {known}, but row {row} has {wrong!r}. "
+                f"column {column} of inputs must name areas of the graph, such as {known}, but row {row} has "
+                f"{wrong!r}. "
                 + ("Make both text, or both numbers." if of_two_kinds else "Correct it, or add it to the graph.")
             )
         return np.array([self.graph.position[name] for name in names], dtype=np.intp)[of_cases]

@@ -12,7 +12,7 @@ import xarray as xr
 
 import bayesgp_mf as bgp
 from bayesgp_mf.inputs.limits import with_limits
-from bayesgp_mf.likelihoods import Censored, Gaussian, Weibull
+from bayesgp_mf.likelihoods import Censored, Gaussian, LogNormal, Weibull
 from bayesgp_mf.sklearn import GPRegressor
 
 TIME = np.array([3.0, 1.5, 4.0, 1.5])
@@ -139,6 +139,25 @@ def test_the_default_model_holds_a_shape_of_which_nothing_is_known():
     with pytest.warns(UserWarning, match="all are above their lower limits|y is constant"):
         idata = bgp.fit(X, [[0.5, np.inf]] * 30, likelihood=CENSORED, draws=5, random_seed=1)
     assert 0.1 < float(idata["fit"]["shape"]) < 10.0
+
+
+@pytest.mark.parametrize("likelihood", [Weibull(1.0), LogNormal(1.0), Gaussian(1.0)])
+def test_the_default_model_looks_behind_limits(likelihood):
+    """Where nineteen of twenty times are censored at one limit their spread is a thirtieth of that of the times."""
+    rng = np.random.default_rng(1)
+    X = rng.normal(size=(400, 2))
+    t = np.exp(np.sin(X[:, 0])) * rng.weibull(1.5, 400)
+    t = np.log(t) if isinstance(likelihood, Gaussian) else t
+    end = np.quantile(t, 0.05)
+    y = pd.DataFrame({"time": np.minimum(t, end), "event": t <= end})
+    whole, censored = (
+        bgp.hyper.default_model(X, targets, each).kernel.params["gaussian_variance"]
+        for targets, each in ((t, likelihood), (y, Censored(likelihood)))
+    )
+    assert 0.4 < censored / whole < 2.5
+    narrow = np.column_stack([t - 1e-9 * np.abs(t), t + 1e-9 * np.abs(t)])
+    between = bgp.hyper.default_model(X, narrow, Censored(likelihood)).kernel.params["gaussian_variance"]
+    np.testing.assert_allclose(between, whole, rtol=0.05)
 
 
 def test_a_model_of_times_is_judged_by_what_was_seen():
