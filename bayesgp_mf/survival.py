@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import xarray as xr
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import ndtri
+from scipy.special import logsumexp, ndtri
 
 from bayesgp_mf.arguments import as_generator, check_integers
 from bayesgp_mf.container.groups import Container
@@ -22,6 +22,7 @@ from bayesgp_mf.inputs.options import as_probabilities
 from bayesgp_mf.inputs.tables import as_numbers, facts_of_new_cases
 from bayesgp_mf.likelihoods import Censored, Exponential, Likelihood
 from bayesgp_mf.likelihoods.below import quantiles
+from bayesgp_mf.likelihoods.by_case import by_case
 from bayesgp_mf.processes.process import Part, with_new_cases
 from bayesgp_mf.types import Array
 
@@ -128,11 +129,13 @@ def hazard(
     array([[0.33, 0.25]])
     """
     new, at = _new_cases(idata, X_new, offset, given), _as_times(times)
+    if new.settings[0].likelihood.of_times and np.any(at <= 0):
+        raise ValueError("times must be > 0: at 0 a hazard may be zero or infinite.")
     found = []
-    for t in at:
-        band = _with_band(new, lambda setting, t=t: setting.density(t) / (1.0 - setting.below(t)), level)
-        density, above = new.average(lambda s, t=t: s.density(t)), new.average(lambda s, t=t: 1.0 - s.below(t))
-        found.append(np.stack([density / above, *band[1:]]))
+    for t in at:  # in logarithms, as late there is little of either
+        density, above = (new.log_average(lambda s, of=of, t=t: of(s, t)) for of in (_log_density, _log_above))
+        band = _with_band(new, lambda s, t=t: np.exp(_log_density(s, t) - _log_above(s, t)), level)
+        found.append(np.stack([np.exp(density - above), *band[1:]]))
     return new.dataset(np.stack(found, axis=-1), "mean", at)
 
 
@@ -250,15 +253,25 @@ class _Setting(NamedTuple):
             )
         return known
 
-    def density(self, t: float) -> Array:
-        """Return the density of targets at t."""
-        return np.exp(self.likelihood.log_partition(np.full(self.mean.shape, t), self.mean, self.variance).value)
-
     def values(self) -> _Setting:
         """Return latent values ``(nodes, m)`` that are known, of equal weights."""
         scores = ndtri((np.arange(_NODES) + 0.5) / _NODES)
         f = self.mean + np.sqrt(self.variance) * scores[:, None]
         return self._replace(mean=f, variance=np.zeros(f.shape))
+
+
+def _log_density(of: _Setting, t: float) -> Array:
+    """Return the log density of targets at t."""
+    return of.likelihood.log_partition(np.full(of.mean.shape, t), of.mean, of.variance).value
+
+
+def _log_above(of: _Setting, t: float) -> Array:
+    """Return the log of how likely targets are to be above t, with its digits where that is next to nothing."""
+    one = of.likelihood.of_one_case
+    if not hasattr(one, "between"):
+        return np.asarray(np.log1p(-of.below(t)))
+    later = by_case(Censored(one, np.full(of.mean.shape[-1], np.inf)), of.likelihood.stored_by_case.get("offset"))
+    return _log_density(of._replace(likelihood=later), t)
 
 
 class _NewCases(NamedTuple):
@@ -272,6 +285,10 @@ class _NewCases(NamedTuple):
     def average(self, of: Any) -> Array:
         """Return the average of what a function finds at the settings."""
         return np.asarray(sum(setting.weight * of(setting) for setting in self.settings))
+
+    def log_average(self, of: Any) -> Array:
+        """Return the logarithm of the average of what a function finds the logarithms of."""
+        return np.asarray(logsumexp([np.log(setting.weight) + of(setting) for setting in self.settings], axis=0))
 
     def dataset(self, found: Array, name: str, times: Array | None = None) -> xr.Dataset:
         """Return an average and its band ``(3, m, ...)`` by name."""
@@ -436,5 +453,5 @@ def brier_curve(y: ArrayLike, survival: ArrayLike, times: ArrayLike, *, y_fit: A
     if np.any(still(at) <= 0):
         raise ValueError(f"times must be before {distinct[observed <= 0][0]:g}, from which on no case was observed.")
     had, not_yet = (time[:, None] <= at) & event[:, None], time[:, None] > at
-    own = np.where(event, still(time), 1.0)[:, None]
+    own = np.where(time <= at.max(), still(time), 1.0)[:, None]  # nobody may be left at a later time
     return np.asarray(np.mean(had * p**2 / own + not_yet * (1.0 - p) ** 2 / still(at), axis=0))

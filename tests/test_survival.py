@@ -85,6 +85,35 @@ def test_curves_are_averaged_over_hyperparameters_and_shifted_by_offsets():
         survival.median_time(idata, NEW)
 
 
+def test_a_hazard_keeps_its_digits_where_hardly_one_is_left():
+    """Of constant ones it is the rate of those with the longest times, and a late one that of the integral by logs."""
+    idata = fitted(LIKELIHOODS["weibull"], offset=np.zeros(60))
+    late = survival.hazard(idata, NEW, [60.0, 300.0], offset=0.0)
+    assert np.all(np.isfinite(late.to_array()))
+    mean, variance = bgp.posterior(idata).latent(NEW)
+    f = mean[0] + np.sqrt(variance[0]) * np.linspace(-30.0, 30.0, 200001)
+    log_p = -0.5 * (f - mean[0]) ** 2 / variance[0]
+    for k, t in enumerate([60.0, 300.0]):
+        w = 1.5 * (np.log(t) - f)
+        rate, log_above = np.exp(w) * 1.5 / t, log_p - np.exp(w)
+        weight = np.exp(log_above - log_above.max())
+        np.testing.assert_allclose(late["mean"][0, k], np.average(rate, weights=weight), rtol=1e-6)
+    with pytest.raises(ValueError, match="times must be > 0"):
+        survival.hazard(idata, NEW, [0.0], offset=0.0)
+
+
+def test_a_search_with_a_shape_does_not_begin_at_its_bound():
+    """Its slope at a shape of one leads there, where the times have no spread and no integral."""
+    rng = np.random.default_rng(5)
+    X = rng.normal(60.0, 10.0, (140, 1)).round()
+    life, end = np.exp(3.0 - 0.02 * (X[:, 0] - 60.0)) * rng.weibull(1.4, 140), rng.uniform(2.0, 60.0, 140)
+    y = np.column_stack([np.minimum(life, end), life <= end])
+    kernel = bgp.kernels.Gaussian(20.0) + bgp.kernels.Bias(4.0)
+    for likelihood in (Weibull(1.0), LogLogistic(1.0)):
+        idata = bgp.fit(X, y, kernel, Censored(likelihood), hyper="evidence", draws=5, random_seed=1, progress=False)
+        assert 0.8 < float(idata["fit"]["shape"]) < 3.0
+
+
 def test_measurements_have_them_too_and_labels_have_none():
     y = np.column_stack([np.log(Y["time"]), Y["event"]])
     idata = bgp.fit(X, y, KERNEL, Censored(Gaussian(0.3)), draws=5, random_seed=1)
@@ -115,6 +144,12 @@ def test_scores_are_those_of_lifelines_and_scikit_survival():
     np.testing.assert_allclose(split, [0.15661623, 0.18585149, 0.18510944], atol=1e-8)
     expected = [0.925, 0.84791667, 0.78943966, 0.65786638, 0.55399274, 0.48474365, 0.4101677]
     np.testing.assert_allclose(survival.kaplan_meier(y)[1][:7], expected, atol=1e-8)
+
+
+def test_cases_that_are_left_with_the_last_event_do_not_matter_before_it():
+    y, p = [[1.0, 1], [2.0, 0], [3.0, 1], [3.0, 0]], [[0.2], [0.9], [0.7], [0.8]]
+    sooner = [[1.0, 1], [2.0, 0], [3.0, 1], [4.0, 0]]
+    np.testing.assert_allclose(survival.brier_curve(y, p, [1.5]), survival.brier_curve(sooner, p, [1.5]), rtol=1e-14)
 
 
 def test_without_censoring_scores_are_plain():

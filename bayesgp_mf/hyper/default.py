@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy.optimize import minimize
 
 from bayesgp_mf.errors import warn
 from bayesgp_mf.hyper.objective import NOT_HERE, Objective
@@ -32,8 +33,9 @@ from bayesgp_mf.inputs.options import as_likelihood
 from bayesgp_mf.inputs.tables import as_inputs, as_offset, as_weights, check_here, feature_names
 from bayesgp_mf.kernels import Bias, Categorical, Gaussian, Kernel, Sum, Warped
 from bayesgp_mf.kernels.warped import straightened
-from bayesgp_mf.likelihoods import Likelihood, Probit
+from bayesgp_mf.likelihoods import Censored, Likelihood, Probit
 from bayesgp_mf.likelihoods.by_case import by_case
+from bayesgp_mf.likelihoods.gaussian import Gaussian as Normal
 from bayesgp_mf.matrices.blas import one_thread_if_small
 from bayesgp_mf.methods import get_method
 from bayesgp_mf.types import Array
@@ -68,6 +70,8 @@ OUTLYING = 10.0
 """A standard deviation of so many of those that the quartiles have is that of outliers."""
 SMALLEST = 1e-200
 """A variance of targets below this is none."""
+WIDER = 10.0
+"""The logarithm of how much larger a variance of censored targets is than that of their limits, at most."""
 FLAT = 1e-12
 """Relative to its largest number, a standard deviation of a column below this is rounding."""
 
@@ -286,4 +290,29 @@ def _of_targets(t: Array | None, likelihood: Likelihood, offset: Array | float, 
     if variance < SMALLEST:
         raise ValueError("y varies so little that its square is no number. Measure in another unit.")
     level = float(np.average(of_function, weights=w[counted])) if mean == 0.0 else float(mean)
+    if likelihood.takes_limits and not constant:
+        level, variance = _behind_limits(likelihood, t, offset, w, (level, variance))
     return variance, variance + level**2
+
+
+def _behind_limits(
+    likelihood: Any, t: Array, offset: Array | float, w: Array, found: tuple[float, float]
+) -> tuple[float, float]:
+    """Return the likeliest mean and variance of normal targets, or logarithms of times, of which some are censored.
+
+    Limits lie closer together than what is behind them: the variance is at least that of both, which was ``found``.
+    Where all are on one side of their limits nothing tells, and it is that.
+    """
+    other = np.broadcast_to(np.nan if likelihood.other_limit is None else likelihood.other_limit, t.shape)
+    if np.isnan(other).all() or (other == np.inf).all() or (other == -np.inf).all():
+        return found
+    finite = np.isfinite(other)
+    limits = np.where(finite, likelihood.link(np.where(finite, other, t)), other)
+    (mean, variance), targets = found, likelihood.link(t) - offset
+
+    def misfit(x: Array) -> float:
+        normal = Censored(Normal(variance * math.exp(x[1])), limits - offset)
+        return -float(np.sum(w * normal.log_prob(targets, np.full(t.shape, mean + math.sqrt(variance) * x[0])).value))
+
+    away, wider = minimize(misfit, np.zeros(2), method="Nelder-Mead", bounds=((None, None), (0.0, WIDER))).x
+    return mean + math.sqrt(variance) * float(away), variance * math.exp(wider)

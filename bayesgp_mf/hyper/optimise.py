@@ -76,8 +76,9 @@ GAIN_ON_INDUCING = 5e-6
 """Likewise, for each case, on inducing cases, which are a random choice that moves the log evidence by more."""
 FIRST_STEP = 0.5
 """Largest length of the first step, in log parameters, where there are several classes, the Gram matrix may be of low
-rank, or the likelihood is not log-concave. L-BFGS-B would take one as long as the slope, to the bounds, where the
-matrix is dense, or outliers have no noise to be in, and a solution takes longer than all others."""
+rank, or the likelihood is not log-concave, or of times. L-BFGS-B would take one as long as the slope, to the bounds,
+where the matrix is dense, outliers have no noise to be in, or times no spread, and a solution takes longer than all
+others."""
 FLAT = 1e-5
 """In nats; a slope below this in every log parameter is none."""
 ENOUGH = "the last iteration gained less than {:.0e} nats"
@@ -250,8 +251,10 @@ def descend(objective: Objective, start: Array, advance: Callable[[str], None], 
     What others have ``reached`` is not looked for as closely once more.
     """
     objective.forget()
-    target = objective.target
-    is_quick = target.t.size < SMALLEST and target.likelihood.log_concave and not target.likelihood.has_classes
+    target, likelihood = objective.target, objective.target.likelihood
+    is_quick = (
+        target.t.size < SMALLEST and likelihood.log_concave and not (likelihood.has_classes or likelihood.of_times)
+    )
     climb = partial(
         uphill,
         objective,

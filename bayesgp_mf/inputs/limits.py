@@ -48,11 +48,12 @@ def with_limits(y: Any, likelihood: Likelihood) -> tuple[Any, Likelihood]:
     y = as_pandas("y", y)
     fields = getattr(getattr(y, "dtype", None), "names", None)
     if not likelihood.takes_limits:
-        if fields is not None:
+        two = getattr(y, "shape", ())[1:] == (2,)
+        if fields is not None or (two and (likelihood.of_times or sum(map(_is_boolean, _columns(y))) == 1)):
+            what = "two columns" if fields is None else f"a structured array with the fields {list(fields)}"
             raise ValueError(
-                f"y is a structured array with the fields {list(fields)}, as survival analysis has times and events, "
-                f"which {type(likelihood).__name__} does not take. Wrap it: likelihood=likelihoods.Censored("
-                "likelihoods.Weibull(1.0))."
+                f"y is {what}, as survival analysis has times and events, which {type(likelihood).__name__} does not "
+                "take. Wrap it: likelihood=likelihoods.Censored(likelihoods.Weibull(1.0))."
             )
         return y, likelihood
     known: Any = likelihood
@@ -84,6 +85,11 @@ def _are_events(y: Any, fields: tuple[str, ...] | None) -> bool:
     first, second = _columns(y)
     if _is_boolean(first) or _is_boolean(second):
         return True
+    text = next((each for column in (first, second) for each in column if isinstance(each, str)), None)
+    if text is not None:
+        raise ValueError(
+            f"y must be {WAYS}; got entries such as {text!r}. Pass the event as booleans, status == {text!r}."
+        )
     numbers = as_numbers("y", y)
     if not np.isfinite(numbers).all():
         return False
@@ -125,8 +131,8 @@ def _of_limits(y: Any, likelihood: Likelihood) -> tuple[Array, Array]:
     for name, limits in (("lower", lower), ("upper", upper)):
         if np.isnan(limits).any():
             raise ValueError(
-                f"y must hold numbers, but its {name} limit is missing at index {int(np.argmax(np.isnan(limits)))}. "
-                "Where there is no limit pass np.inf, or -np.inf."
+                f"y must hold numbers, but its {name} limit, or an event, is missing at index "
+                f"{int(np.argmax(np.isnan(limits)))}. Where there is no limit pass np.inf, or -np.inf."
             )
     nothing_below = np.isneginf(lower) | (likelihood.of_times & (lower == 0.0) & (upper > 0.0))
     _refuse(

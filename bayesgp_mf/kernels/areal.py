@@ -152,10 +152,14 @@ class Areal(FromCross):
         unknown = [i for i, name in enumerate(names) if name not in self.graph.position]
         if unknown:
             row = int(np.argmax(of_cases == unknown[0]))
-            known = ", ".join(map(repr, self.graph.names[:5]))
+            known, wrong = ", ".join(map(repr, self.graph.names[:5])), names[unknown[0]]
+            if self.levels is not None and not isinstance(wrong, str):
+                wrong = "a text that the fit did not see"  # its code is beyond those of the fit
+            of_two_kinds = isinstance(wrong, str) != isinstance(self.graph.names[0], str)
             raise ValueError(
                 f"column {column} of inputs must name areas of the graph, such as {known}, but row {row} has "
-                f"{names[unknown[0]]!r}. Correct it, or add that area to the graph."
+                f"{wrong!r}. "
+                + ("Make both text, or both numbers." if of_two_kinds else "Correct it, or add it to the graph.")
             )
         return np.array([self.graph.position[name] for name in names], dtype=np.intp)[of_cases]
 

@@ -130,8 +130,9 @@ def as_graph(given: Any) -> Graph:
         names, pairs = given
         if issparse(pairs) or isinstance(pairs, np.ndarray):
             return _of_matrix(list(names), pairs)
-        return Graph(names, np.array(pairs, dtype=np.intp).reshape(-1, 2))  # of a file
-    raise ValueError(f"graph must be {FORMS}; got {given!r:.80}.")
+        if isinstance(pairs, list) and all(isinstance(pair, list) for pair in pairs):
+            return Graph(names, np.array(pairs, dtype=np.intp).reshape(-1, 2))  # of a file
+    raise ValueError(f"graph must be {FORMS}; got {given!r:.80}. Pairs are networkx.Graph(pairs).")
 
 
 def _of_neighbours(neighbours: Mapping[Any, Any]) -> Graph:
@@ -139,6 +140,8 @@ def _of_neighbours(neighbours: Mapping[Any, Any]) -> Graph:
     place = {name: i for i, name in enumerate(names)}
     pairs = []
     for name, beside in neighbours.items():
+        if isinstance(beside, str):
+            raise ValueError(f"graph: the neighbours of {name!r} must be a list, such as [{beside!r}], got text.")
         for other in beside:
             if other not in place:
                 raise ValueError(f"graph: {name!r} has the neighbour {other!r}, which is no area of the graph. Add it.")

@@ -193,6 +193,7 @@ class _OfCases(Likelihood):
     parameters = trait("parameters")
     tunable = trait("tunables")
     of_one_case = trait("of_one_case")
+    of_times = trait("of_times")
     check_targets = trait("check_targets")
 
     predict_proba = _of_target("predict_proba")

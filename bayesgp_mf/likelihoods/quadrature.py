@@ -420,7 +420,7 @@ def _mode(tilted: _Tilted) -> tuple[Array, Array]:
             raise NotPositiveDefiniteError(
                 f"there is no integral at {of}, a width that is lost in the rounding of its mean."
             )
-        raise ValueError(
+        raise UndefinedQuantityError(
             f"log_density cannot be integrated at {of}: within {reach[first] / 4:.1g} standard deviations it is -inf "
             "everywhere, or outgrows the Gaussian."
         )
@@ -471,7 +471,7 @@ def _panels(tilted: _Tilted, mode: Array, peak: Array, sign: float) -> tuple[Any
     endless = outer == _DISTANCES.size
     if (endless & (drop[:, -1] < _DROP)).any():
         first = int(np.argmax(endless & (drop[:, -1] < _DROP)))
-        raise ValueError(
+        raise UndefinedQuantityError(
             f"log_density grows too fast to be integrated at t = {tilted.t[first]:g} against a Gaussian of mean "
             f"{tilted.mean[first]:g} and standard deviation {tilted.scale[first]:g}."
         )

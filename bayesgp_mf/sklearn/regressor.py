@@ -16,6 +16,7 @@ from bayesgp_mf.inputs.limits import with_limits
 from bayesgp_mf.likelihoods import Gaussian
 from bayesgp_mf.names import naming_absent
 from bayesgp_mf.sklearn.estimator import NOISE, GPEstimator, where_streamed
+from bayesgp_mf.survival import concordance_index
 
 LARGEST_TARGET = 1e150
 """In absolute value, of targets that are normalised: their squares are numbers."""
@@ -156,20 +157,18 @@ class GPRegressor(RegressorMixin, GPEstimator):  # type: ignore[misc]  # scikit-
         return (mean, np.sqrt(_defined("variance", variance)) * self._unit) if return_std else mean
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """Return the coefficient of determination of predicted means; of targets that were all seen.
+        """Return R², or of targets that may be limits the concordance index, as scikit-survival does.
 
-        Raises
-        ------
-        ValueError
-            If some of the targets are limits.
+        Parameters
+        ----------
+        X, y, sample_weight
+            As for `fit`; a concordance index has no weights.
         """
-        targets, known = with_limits(y, self._likelihood())
-        if not known.all_seen:
-            raise ValueError(
-                "score is of targets that were all seen, and y has limits. Take scoring=lambda model, X, y: "
-                "survival.concordance_index(y, model.predict(X)), or what else judges them."
-            )
-        return float(super().score(X, targets, sample_weight))
+        if not self._likelihood().takes_limits:
+            return float(super().score(X, y, sample_weight))
+        if sample_weight is not None:
+            raise ValueError("sample_weight: a concordance index has no weights. Leave them out.")
+        return concordance_index(y, self.posterior_.latent(X)[0])
 
     def _set_units(self, y: Any, weights: Any) -> None:
         """Keep mean and standard deviation of the targets, or 0 and 1."""

@@ -12,7 +12,7 @@ import xarray as xr
 
 import bayesgp_mf as bgp
 from bayesgp_mf.inputs.limits import with_limits
-from bayesgp_mf.likelihoods import Censored, Gaussian, Weibull
+from bayesgp_mf.likelihoods import Censored, Gaussian, LogNormal, Weibull
 from bayesgp_mf.sklearn import GPRegressor
 
 TIME = np.array([3.0, 1.5, 4.0, 1.5])
@@ -67,9 +67,11 @@ def test_one_column_was_seen():
         ([[0.0, np.inf], [1.0, 2.0]], "says nothing of a target at index 0"),
         ([[-np.inf, np.inf], [1.0, 2.0]], "says nothing of a target at index 0"),
         ([[np.inf, np.inf], [1.0, 2.0]], "a target that is infinite at index 0"),
-        ([[np.nan, 2.0], [1.0, 2.0]], "lower limit is missing at index 0.*np.inf"),
+        ([[np.nan, 2.0], [1.0, 2.0]], "lower limit, or an event, is missing at index 0.*np.inf"),
         ([[0, 2.5], [1, 3.5], [1, 2.0]], "only 0 and 1 in its first column"),
         (pd.DataFrame({"t": [1.0, np.nan], "e": [True, False]}), "y .*row 1"),
+        (pd.DataFrame({"t": [1.0, 2.0], "e": ["dead", "alive"]}), "as booleans, status == 'dead'"),
+        (pd.DataFrame({"t": [1.0, 2.0], "e": [True, None]}), "or an event, is missing at index 1"),
         (pd.DataFrame({"t": [1.0, 2.0], "e": pd.array([True, None], dtype="boolean")}), "event that is missing"),
         (pd.DataFrame({"t": [True, False], "e": [True, False]}), "must have one boolean column"),
         (np.array([(1, 2.0)], dtype=[("e", "i8"), ("t", "f8")]), "must have one boolean field"),
@@ -84,6 +86,9 @@ def test_what_is_none_is_refused_in_words(y, words):
 def test_other_likelihoods_say_how_to_take_times():
     with pytest.raises(ValueError, match=r"Wrap it: likelihood=likelihoods.Censored"):
         bgp.fit(np.arange(4.0)[:, None], FORMS["structured"], likelihood=Weibull(1.0))
+    for likelihood in (Weibull(1.0), bgp.Probit()):
+        with pytest.raises(ValueError, match=r"y is two columns.*Wrap it: likelihood=likelihoods.Censored"):
+            bgp.fit(np.arange(2.0)[:, None], pd.DataFrame({"t": [1.0, 2.0], "e": [True, False]}), likelihood=likelihood)
     with pytest.raises(ValueError, match="so has the likelihood, its other_limit"):
         with_limits(FORMS["limits"], Censored(Weibull(1.0), [np.nan] * 4))
 
@@ -122,6 +127,9 @@ def test_doors_take_the_same_forms():
     found = bgp.hyper.default_model(X, y, CENSORED)
     spread = np.log(y[:, 0]).std()
     assert 0.2 * spread**2 < found.kernel.params["gaussian_variance"] < 5.0 * spread**2
+    assert estimator.score(X, y) == bgp.survival.concordance_index(y, bgp.posterior(idata).latent(X)[0])
+    with pytest.raises(ValueError, match="has no weights"):
+        estimator.score(X, y, weights)
     with pytest.raises(ValueError, match="same index in another order"):
         bgp.fit(pd.DataFrame(X[:4], ROWS), pd.DataFrame(y[:4], ROWS[::-1]), kernel, CENSORED)
 
@@ -131,6 +139,25 @@ def test_the_default_model_holds_a_shape_of_which_nothing_is_known():
     with pytest.warns(UserWarning, match="all are above their lower limits|y is constant"):
         idata = bgp.fit(X, [[0.5, np.inf]] * 30, likelihood=CENSORED, draws=5, random_seed=1)
     assert 0.1 < float(idata["fit"]["shape"]) < 10.0
+
+
+@pytest.mark.parametrize("likelihood", [Weibull(1.0), LogNormal(1.0), Gaussian(1.0)])
+def test_the_default_model_looks_behind_limits(likelihood):
+    """Where nineteen of twenty times are censored at one limit their spread is a thirtieth of that of the times."""
+    rng = np.random.default_rng(1)
+    X = rng.normal(size=(400, 2))
+    t = np.exp(np.sin(X[:, 0])) * rng.weibull(1.5, 400)
+    t = np.log(t) if isinstance(likelihood, Gaussian) else t
+    end = np.quantile(t, 0.05)
+    y = pd.DataFrame({"time": np.minimum(t, end), "event": t <= end})
+    whole, censored = (
+        bgp.hyper.default_model(X, targets, each).kernel.params["gaussian_variance"]
+        for targets, each in ((t, likelihood), (y, Censored(likelihood)))
+    )
+    assert 0.4 < censored / whole < 2.5
+    narrow = np.column_stack([t - 1e-9 * np.abs(t), t + 1e-9 * np.abs(t)])
+    between = bgp.hyper.default_model(X, narrow, Censored(likelihood)).kernel.params["gaussian_variance"]
+    np.testing.assert_allclose(between, whole, rtol=0.05)
 
 
 def test_a_model_of_times_is_judged_by_what_was_seen():

@@ -196,6 +196,8 @@ def test_graphs_from_what_users_have(given):
         ({"a": ["a"]}, "'a' is its own neighbour"),
         ({"a": ["c"], "b": []}, "'a' has the neighbour 'c', which is no area"),
         ({"a": ["b", "b"], "b": ["a"]}, "'a' has a neighbour twice"),
+        ({"a": "b", "b": "a"}, "the neighbours of 'a' must be a list"),
+        ([("a", "b"), ("b", "c")], r"Pairs are networkx.Graph\(pairs\)"),
         ({"a": ["b"], "b": ["a"], 1: [], "1": []}, "two areas are called '1'"),
         ({}, "graph must have areas"),
         (3.0, "graph must be a dict of the neighbours"),
@@ -214,7 +216,9 @@ def test_what_else_is_refused():
     with pytest.raises(ValueError, match=r"must name areas of the graph, such as 'a', 'b', .* row 1 has 'nowhere'"):
         bgp.fit(pd.DataFrame({"area": ["a", "nowhere"]}), [1, 2], kernel, bgp.Poisson(), **QUIET)
     idata = bgp.fit(AREAS, COUNTS, kernel, bgp.Poisson(), **QUIET)
-    with pytest.raises(ValueError, match="row 0 has"):
+    with pytest.raises(ValueError, match=r"row 0 has 1.0. Make both text, or both numbers"):
+        bgp.fit(pd.DataFrame({"area": [1]}), [1], Areal({"001": []}), bgp.Poisson())
+    with pytest.raises(ValueError, match="row 0 has 'a text that the fit did not see'"):
         bgp.predict(idata, pd.DataFrame({"area": ["nowhere"]}))
     with pytest.raises(ValueError, match="X has 2 columns; say which one names areas"):
         numbered().gram(np.zeros((3, 2)))
