@@ -13,8 +13,8 @@ check_pages = importlib.util.module_from_spec(SPEC)
 SPEC.loader.exec_module(check_pages)
 
 ANY_ARGUMENTS = (
-    '<em class="sig-param"><span class="o"><span class="pre">*</span></span><span class="n"><span class="pre">args</span>'
-    '</span></em>, <em class="sig-param"><span class="o"><span class="pre">**</span></span><span class="n">'
+    '<em class="sig-param"><span class="o"><span class="pre">*</span></span><span class="n"><span class="pre">args'
+    '</span></span></em>, <em class="sig-param"><span class="o"><span class="pre">**</span></span><span class="n">'
     '<span class="pre">options</span></span></em>'
 )
 """What autodoc shows of a class that is made by a ``__new__`` with any arguments."""
