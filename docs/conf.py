@@ -1,5 +1,7 @@
 """Sphinx configuration; ``make docs`` builds docs/_build/html."""
 
+import inspect
+import re
 import sys
 from pathlib import Path
 
@@ -7,6 +9,7 @@ sys.path.insert(0, str(Path(__file__).parent / "_ext"))
 
 import numpydoc.xref
 import sphinx.ext.autosummary
+from sphinx.util.inspect import stringify_signature
 
 import bayesgp_mf
 
@@ -127,10 +130,19 @@ def _skip_requests(app, what, name, obj, skip, options):
 
 def _close_fences(app, docname, source):
     """Drop the empty line that ends the expected output of a doctest before the fence is closed."""
-    source[0] = source[0].replace("\n\n```\n", "\n```\n")
+    source[0] = re.sub(r"\n\n( *```)\n", r"\n\1\n", source[0])
+
+
+def _show_arguments(app, what, name, obj, options, signature, returned):
+    """Show the arguments of ``__init__``: autodoc takes those of the ``__new__`` of `NamingAbsent`, which are any."""
+    if what != "class" or signature != "(*args, **options)":
+        return None
+    shown = stringify_signature(inspect.signature(obj), show_annotation=False, show_return_annotation=False)
+    return "" if shown == signature else shown, None  # an abstract class has none
 
 
 def setup(app):
     app.connect("source-read", _close_fences)
+    app.connect("autodoc-process-signature", _show_arguments)
     app.connect("autodoc-skip-member", _skip_tuple_fields)
     app.connect("autodoc-skip-member", _skip_requests)

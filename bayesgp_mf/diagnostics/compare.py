@@ -71,10 +71,10 @@ def compare(
     likelihood: Any = None,
     method: Any = None,
 ) -> ModelComparison:
-    """Compare models of the same cases by their evidence and by ArviZ's leave-one-out comparison [1]_.
+    """Compare models of the same cases by their evidence and by ArviZ's leave-one-out comparison.
 
     The evidence measures how probable the data are under the prior, and so punishes a needlessly wide prior.
-    Leave-one-out measures how well all other cases predict a case. If they disagree, the sentence says so.
+    Leave-one-out [1]_ measures how well all other cases predict a case. If they disagree, the sentence says so.
 
     Parameters
     ----------

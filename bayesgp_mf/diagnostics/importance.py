@@ -102,10 +102,10 @@ class Importance:
 
 
 def importance(idata: Container) -> Importance:
-    r"""Weight the draws of a fit by the exact posterior, with Pareto-smoothed importance sampling [1]_.
+    r"""Weight the draws of a fit by the exact posterior, with Pareto-smoothed importance sampling.
 
     With :math:`w = p(t, f) / q(f)` for draws from q, averages weighted by w are those of the exact posterior, and the
-    mean of w is the evidence. The tail of the weights shows whether there are enough draws.
+    mean of w is the evidence. The tail of the weights, which is smoothed [1]_, shows whether there are enough draws.
 
     Parameters
     ----------

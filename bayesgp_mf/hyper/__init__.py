@@ -57,6 +57,7 @@ HYPER: dict[str, Strategy] = {
     strategy.name: strategy
     for strategy in (Evidence(), LeaveOneOut(), Scan(), HybridMonteCarlo(), Integrate(), Surrogate())
 }
+"""The strategies by name, with their default options."""
 
 # `bayesgp_mf.pymc` lies above this layer and needs seconds to import: by name, and only when it is asked for
 IN_PYMC: dict[str, tuple[str, str]] = {"nuts": ("bayesgp_mf.pymc.nuts", "Nuts")}

@@ -199,7 +199,7 @@ STARTS_TRIED = 10
 
 @dataclass(frozen=True, slots=True, eq=False)
 class HybridMonteCarlo(Strategy):
-    r"""Draw the hyperparameters from evidence times prior, by hybrid Monte Carlo on their logarithms [1]_.
+    r"""Draw the hyperparameters from evidence times prior, by hybrid Monte Carlo on their logarithms.
 
     The defaults are those of [1]_ (section 2.3), where predicted probabilities are averaged over the draws (eq. 9). The
     paper's parameters are log w_l = -2 log lengthscale, in which a step of 0.1 is one of 0.05 for the length scale:

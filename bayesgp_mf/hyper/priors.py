@@ -122,12 +122,12 @@ class LogNormal:
 
 @dataclass(frozen=True, slots=True)
 class Exponential:
-    r"""A prior under which a power of the parameter is exponential: a penalised-complexity prior [1]_.
+    r"""A prior under which a power of the parameter is exponential: a penalised-complexity prior.
 
     .. math:: \theta^q \sim \mathrm{Exponential}(\mathrm{rate})
 
-    With q = 1/2 it is that of a variance whose standard deviation is exponential; with q = -d/2 that of a length scale
-    in d dimensions [2]_, under which short length scales are rare and the constant function is the simplest model.
+    With q = 1/2 it is that of a variance whose standard deviation is exponential [1]_; with q = -d/2 that of a length
+    scale in d dimensions [2]_, under which short length scales are rare and the constant function is the simplest one.
 
     Parameters
     ----------
@@ -182,12 +182,12 @@ class Exponential:
 
 @dataclass(frozen=True, slots=True)
 class Distance:
-    r"""A penalised-complexity prior by distance [1]_: how far the parameter takes a model from a simpler one.
+    r"""A penalised-complexity prior by distance: how far the parameter takes a model from a simpler one.
 
     .. math:: d(\theta) \sim \mathrm{Exponential}(\mathrm{rate})
 
-    The distance rises with the parameter from zero to infinity, and is known at some values: between them log d is a
-    cubic spline of :math:`\log \theta`, beyond them linear.
+    The distance [1]_ rises with the parameter from zero to infinity, and is known at some values: between them log d is
+    a cubic spline of :math:`\log \theta`, beyond them linear.
 
     Parameters
     ----------

@@ -75,9 +75,9 @@ class WarpedInputs(OfOne, Entrywise):
 
 
 class Warped(WarpedInputs):
-    r"""A kernel of inputs of which some columns went through the transformation of Yeo and Johnson [1]_.
+    r"""A kernel of inputs of which some columns went through the transformation of Yeo and Johnson.
 
-    With :math:`z = (x - \mathrm{centre}) / \mathrm{scale}` and a power p, a column becomes
+    With :math:`z = (x - \mathrm{centre}) / \mathrm{scale}` and a power p, a column becomes [1]_
     :math:`((1 + z)^p - 1) / p` where z >= 0, and :math:`-((1 - z)^{2 - p} - 1) / (2 - p)` elsewhere: logarithms where
     the exponent is 0. A power below 1 draws in a long tail of large values, one above 1 of small ones. Length scales
     are then in units of z. A number whose transform is beyond 10^130 is there.

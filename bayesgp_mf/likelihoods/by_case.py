@@ -35,7 +35,7 @@ from bayesgp_mf.types import Array, Derivs
 
 def trait(name: str, field: str = "likelihood") -> Any:
     """Return a property that is that of the likelihood that something is made of, its ``field``."""
-    return property(attrgetter(f"{field}.{name}"))
+    return property(attrgetter(f"{field}.{name}"), doc=f"That of ``{field}``.")
 
 
 @dataclass(frozen=True, slots=True, eq=False)

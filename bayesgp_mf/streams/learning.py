@@ -37,7 +37,7 @@ LEAST_TOLD = 1e-6
 
 
 class LogScore(NamedTuple):
-    """How well a stream predicted each batch before it learned from it (A. P. Dawid's prequential score).
+    """How well a stream predicted each batch before it learned from it (Dawid's prequential score).
 
     Attributes
     ----------

@@ -15,6 +15,9 @@ LOADING = {"src", "srcset", "poster", "data"}  # attributes by which a browser l
 ELSEWHERE = re.compile(r"^\s*(?:https?:)?//", re.IGNORECASE)
 STYLE_ELSEWHERE = re.compile(r"(?:url\(|@import)\s*['\"]?\s*(?:https?:)?//[^'\")\s]*", re.IGNORECASE)
 SCRIPT_ELSEWHERE = re.compile(r"(?:import|fetch|importScripts)\s*\(?\s*['\"`](?:https?:)?//[^'\"`]*", re.IGNORECASE)
+WARNED = re.compile(r"\S/\S+\.py:\d+: \w*Warning")
+INNER = re.compile(r"\[R[0-9a-f]{8,}-\d+\]|attrgetter\(attr")
+ANY_ARGUMENTS = re.compile(r'class="pre">args</span></span></em>, (?:<[^>]+>)+\*\*(?:<[^>]+>)+options<')
 LATEX = re.compile(r"\\\(|\\\[|\$\$")
 CONTENT = re.compile(r"<article.*?</article>", re.DOTALL)
 LINK = re.compile(r"""<a [^>]*href=["']([^"'#:]+)["'#]""")
@@ -62,7 +65,9 @@ class Page(HTMLParser):
             self.wrong += [f"style loads {match}" for match in STYLE_ELSEWHERE.findall(data)]
         elif inside == "script":
             self.wrong += [f"script loads {match}" for match in SCRIPT_ELSEWHERE.findall(data)]
-        elif "site-packages" in data:
+        elif INNER.search(data):
+            self.wrong.append(f"a name that is not of this package: {data.strip()[:60]}")
+        elif "site-packages" in data or WARNED.search(data):
             self.wrong.append(f"a path of the machine that built it: {data.strip()[:60]}")
         elif inside is None and LATEX.search(data):
             self.wrong.append(f"a formula that is not drawn: {data.strip()[:60]}")
@@ -76,6 +81,8 @@ def wrong_with(text: str, suffix: str) -> list[str]:
         return [f"loads {match}" for match in SCRIPT_ELSEWHERE.findall(text)]
     page = Page()
     page.feed(text)
+    if ANY_ARGUMENTS.search(text):
+        page.wrong.append("a class whose arguments are not shown")
     return page.wrong
 
 

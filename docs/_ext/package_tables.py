@@ -95,6 +95,7 @@ class MethodsTable(PackageTable):
     """The registry of methods, with what each gives when it is run on two cases."""
 
     header = ("`method=`", "What it is", "Likelihoods", "Evidence kind", "Bound", "Cavities", "Monte-Carlo error")
+    first: tuple[str, list[str]] | None = None
 
     def names(self) -> set[str]:
         """Return the names in the registry."""
@@ -108,16 +109,25 @@ class MethodsTable(PackageTable):
                 solutions[likelihood_name] = _solve(METHODS[name], likelihood)
             except UndefinedQuantityError:
                 continue
+        given = [f"`{likelihood_name}`" for likelihood_name in solutions]
         some = solutions["Probit"]
         return [
             f"`{name}`",
             *words,
-            ", ".join(f"`{likelihood_name}`" for likelihood_name in solutions),
+            self.beside_the_first(name, given),
             f"`{some.evidence.kind}`",
             some.evidence.bound or "none",
             "yes" if some.cavity is not None else "no",
             "yes" if some.has_variance and some.evidence.standard_error > 0 else "no",
         ]
+
+    def beside_the_first(self, name: str, given: list[str]) -> str:
+        """List the likelihoods of a method, or say which of the first method's it lacks: the list is long."""
+        first, of_first = self.first = self.first or (name, given)
+        lacking = [each for each in of_first if each not in given]
+        if name == first or len(lacking) > len(given) or not set(given) <= set(of_first):
+            return ", ".join(given)
+        return f"those of `{first}`" + (f" but {', '.join(lacking)}" if lacking else "")
 
 
 class KernelsTable(PackageTable):

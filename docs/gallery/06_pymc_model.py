@@ -47,8 +47,8 @@ fig.suptitle("Hyperparameters by NUTS, and illness in each clinic")
 for name, truth in (("effect", -1.0), ("between", 0.8)):
     drawn = idata["posterior"][name].values.ravel()
     above.hist(drawn, 30, density=True, alpha=0.5, label=f"{name} (truth {truth})")
-above.set(xlabel="value", ylabel="posterior density")
-above.legend()
+above.set(xlabel="value", ylabel="posterior density", ylim=(0, 1.9))
+above.legend(loc="upper center", ncols=2)
 low, middle, high = np.quantile(p, [0.05, 0.5, 0.95], axis=0)
 below.errorbar(
     np.arange(12), middle, [middle - low, high - middle], fmt="o", capsize=3, label="median, 90 % of the draws"

@@ -34,7 +34,7 @@ print(f"{scores.errors} errors in {scores.cases}, log score {scores.log_score:.3
 # %%
 # The map shows the most probable class, paler where it is less certain.
 
-fig, ax = plt.subplots(figsize=(5.2, 4.2), layout="constrained")
+fig, ax = plt.subplots(figsize=(5.2, 3.0), layout="constrained")
 fig.suptitle("Map of the most probable of three species of iris")
 bgp.plots.plot_surface(idata, ax=ax)
 plt.show()

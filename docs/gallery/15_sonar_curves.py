@@ -49,7 +49,7 @@ for (method, kind), count in errors.items():
 above.set_ylabel("errors, of 104")
 above.legend()
 below.semilogx(widths, evidence, color="C0")
-below.set(xlabel="kernel width σ²", ylabel="log evidence of TAP, nats")
+below.set(xlabel="kernel width σ²", ylabel="log evidence, nats")
 for ax in (above, below):
     ax.axvline(best, color="k", linestyle=":")
 fig.tight_layout()

@@ -37,8 +37,8 @@ for ax, (method, calibration) in zip(axes, found.items(), strict=True):
     ax.fill_between(uniform.levels, *uniform.band(0.99), color="0.85", step="mid")
     for name, ranks in calibration.ranks.items():
         ax.step(uniform.levels, uniform.excess(ranks), where="mid", label=name)
-    ax.set(xlabel="rank, from 0 to 1", title=method)
+    ax.set(xlabel="rank, from 0 to 1", title={"tap": "TAP", "laplace": "Laplace"}[method])
 axes[0].set(ylabel="excess over uniform")
-axes[1].legend()
+axes[0].legend(loc="lower right")
 fig.tight_layout()
 plt.show()

@@ -35,12 +35,12 @@ print(found["laplace"])
 
 fig, axes = plt.subplots(2, 2, figsize=(5.2, 5.0))
 fig.suptitle("TAP and Laplace's method against samples of the model")
-for row, (method, validation) in zip(axes, found.items(), strict=True):
+for row, title, validation in zip(axes, ("TAP", "Laplace"), found.values(), strict=True):
     agreement = validation.agreement
     for ax, name in zip(row, ("mean", "probability"), strict=True):
         compared = getattr(agreement, name)
         ax.axline((0.5, 0.5), slope=1.0, color="0.7")
         ax.plot(compared.second, compared.first, ".")
-        ax.set(xlabel=f"samples: {name}", ylabel=f"{method}: {name}")
+        ax.set(xlabel=f"samples: {name}", ylabel=f"{title}: {name}")
 fig.tight_layout()
 plt.show()

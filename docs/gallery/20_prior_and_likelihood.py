@@ -23,7 +23,7 @@ quantities = {
     "first half less second": lambda f, t: f[:, :30].mean(axis=1) - f[:, 30:].mean(axis=1),
     "largest": lambda f, t: f.max(axis=1),
 }
-print(bgp.diagnostics.sensitivity(idata, quantities))
+bgp.diagnostics.sensitivity(idata, quantities)
 
 # %%
 # With powers of a half and of two, the means of f at each case: how far the curve would move.
@@ -31,13 +31,13 @@ print(bgp.diagnostics.sensitivity(idata, quantities))
 each = {f"f[{k}]": lambda f, t, k=k: f[:, k] for k in range(60)}
 moments = bgp.diagnostics.sensitivity(idata, each, alphas=(0.5, 2.0), draws=400).moments["mean"]
 
-fig, axes = plt.subplots(1, 2, figsize=(5.2, 2.6), sharey=True)
+fig, axes = plt.subplots(1, 2, figsize=(5.2, 3.2), sharey=True)
 fig.suptitle("Means of f with powers of the prior, and of the likelihood")
 for ax, component in zip(axes, ("prior", "likelihood"), strict=True):
     for alpha in (0.5, 1.0, 2.0):
         ax.plot(X[:, 0], [moments[name, component, alpha] for name in each], label=f"power {alpha:g}")
     ax.set(xlabel="x", title=component)
 axes[0].set(ylabel="mean of f")
-axes[1].legend()
+axes[1].legend(loc="lower right")
 fig.tight_layout()
 plt.show()

@@ -22,8 +22,8 @@ base = {
     "line": bgp.kernels.Linear(),
 }
 models = bgp.explore(X, y, base, grow=True, most=14, draws=100, random_seed=1, progress=False)
-print(models)
 print("found:", models.found)
+models.table.drop(columns=["parameters", "seconds"]).round(2)
 
 # %%
 # The probability of a new case in each model, the best by leave-one-out at the top.

@@ -51,7 +51,8 @@ for ax, (way, experiment) in zip(axes, experiments.items(), strict=True):
         ax.plot("pitch", "level", marker, data=experiment.X[experiment.y == answer], color="0.4", label=name)
     ax.contour(axis, axis, experiment.posterior.latent_mean(grid).reshape(60, 60), levels=[beyond], colors="C0")
     ax.plot(pitches, middle(pitches) + 0.1 * beyond, "--", color="C1", label="the truth")
-    ax.set(xlabel="pitch", ylabel="level", title=way, ylim=(-0.03, 1.03))
-axes[0].legend()
+    ax.set(xlabel="pitch", ylabel="level", title=way, xlim=(-0.03, 1.03), ylim=(-0.03, 1.03))
+axes[0].plot([], [], "C0", label="the fit")  # a contour has no entry of its own
+axes[0].legend(ncols=2)
 fig.tight_layout()
 plt.show()

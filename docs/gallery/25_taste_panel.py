@@ -38,7 +38,8 @@ best, best_juice = mean[grid.index].idxmax(), mean[names].idxmax()
 
 fig, ax = plt.subplots(figsize=(5.0, 4.4), layout="constrained")
 fig.suptitle("Utility of recipes below that of the best one")
-lines = ax.contour(sugar, acid, mean[grid.index].to_numpy().reshape(21, 21) - mean[best], [-6, -4, -2, -1, -0.5])
+below = mean[grid.index].to_numpy().reshape(21, 21) - mean[best]
+lines = ax.contour(sugar, acid, below, [-6, -4, -2, -1, -0.5], colors="C0", linestyles="solid")
 ax.clabel(lines)
 ax.plot(juices["sugar"], juices["acid"], ".", color="0.5", label="a juice")
 ax.plot(*grid.loc[best], "*", color="C1", markersize=13, label="the best recipe")

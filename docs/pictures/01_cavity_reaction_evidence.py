@@ -73,12 +73,13 @@ plt.show()
 
 lengths = np.geomspace(0.3, 8.0, 18)
 fig, ax = plt.subplots(figsize=(5.2, 3.6))
-for method, style in (("exact", "k-"), ("tap", "C0o"), ("laplace", "C1s"), ("naive", "C3^")):
+styles = {"exact": "k-", "TAP": "C0o", "Laplace": "C1s", "naive": "C3^"}
+for name, style in styles.items():
     values = []
     for length in lengths:
-        found = bgp.solve(bgp.kernels.Gaussian(length, 4.0).gram(x), t, likelihood, method=method)
+        found = bgp.solve(bgp.kernels.Gaussian(length, 4.0).gram(x), t, likelihood, method=name.lower())
         values.append(found.evidence.value)
-    ax.plot(lengths, values, style, markersize=4, label=method)
+    ax.plot(lengths, values, style, markersize=4, label=name)
 ax.set(title="Log evidence against the length scale, four methods", xlabel="length scale", ylabel="log evidence, nats")
 ax.legend()
 fig.tight_layout()

@@ -12,6 +12,13 @@ SPEC = importlib.util.spec_from_file_location("check_pages", PATH)
 check_pages = importlib.util.module_from_spec(SPEC)
 SPEC.loader.exec_module(check_pages)
 
+ANY_ARGUMENTS = (
+    '<em class="sig-param"><span class="o"><span class="pre">*</span></span><span class="n"><span class="pre">args'
+    '</span></span></em>, <em class="sig-param"><span class="o"><span class="pre">**</span></span><span class="n">'
+    '<span class="pre">options</span></span></em>'
+)
+"""What autodoc shows of a class that is made by a ``__new__`` with any arguments."""
+
 
 @pytest.mark.parametrize(
     ("text", "suffix"),
@@ -31,6 +38,10 @@ SPEC.loader.exec_module(check_pages)
         ("body { background: url('//somewhere.example/a.png') }", ".css"),
         ('importScripts("https://somewhere.example/a.js")', ".js"),
         ("<pre>/opt/lib/python3.12/site-packages/a.py:1: UserWarning: slow</pre>", ".html"),
+        ("<pre>/tmp/docs/gallery/01_one.py:13: ConvergenceWarning: averages are off</pre>", ".html"),
+        ("<td>Compare models by leave-one-out <a>[R88feee07a315-1]</a>.</td>", ".html"),
+        ("<p>attrgetter(attr, ...) --&gt; attrgetter object</p>", ".html"),
+        (ANY_ARGUMENTS, ".html"),
     ],
 )
 def test_what_is_wrong_is_found(text, suffix):

@@ -88,6 +88,7 @@ def pyplot(monkeypatch):
     from matplotlib import pyplot
 
     monkeypatch.setattr(pyplot, "show", lambda: None)
+    monkeypatch.setattr(warnings, "formatwarning", warnings.formatwarning)  # which the style sets
     pyplot.close("all")
     with matplotlib.rc_context(), warnings.catch_warnings():
         figure_style.prepare({}, "")
