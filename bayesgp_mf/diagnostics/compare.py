@@ -257,7 +257,7 @@ def _sentence(table: pd.DataFrame) -> str:
     sentences = []
     if len(known) < len(table):
         missing = ", ".join(table.index[table["evidence_kind"] == "none"])
-        sentences.append(f"There is no evidence of {missing}: an average over hyperparameters.")
+        sentences.append(f"The log evidence is not known of {missing}, averaged over hyperparameters.")
     if len(kinds) > 1:
         of = "; ".join(f"{name}: {_WORDS[kind]}" for name, kind in known["evidence_kind"].items())
         sentences.append(f"These log evidences are of kinds that cannot be compared ({of}).")

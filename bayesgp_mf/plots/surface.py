@@ -165,7 +165,10 @@ def columns_of(fit: Fitted, features: tuple[Any, Any] | None) -> tuple[int, int]
         raise ValueError(f"features must name two different inputs, got {chosen!r}.")
     for column in columns:
         if column in fit.levels:
-            raise ValueError(f"{fit.names[column]} tells groups apart, and has no axis. Use plot_partial_dependence.")
+            raise ValueError(
+                f"{fit.names[column]} tells groups apart, and has no axis. Use plot_partial_dependence; or, of areas, "
+                "plot_map with the outline of each as shapes."
+            )
     return columns[0], columns[1]
 
 
