@@ -43,16 +43,17 @@ for name, kernel in kernels.items():
     fits[name] = idata
 
 # %%
-# Where does the quantity exceed one? The flat map has a seam, and is unsure along its edges.
+# The flat map has a seam, and is unsure along its edges.
 east, north = (each.ravel() for each in np.meshgrid(np.arange(-177.5, 180.0, 5.0), np.arange(-87.5, 90.0, 5.0)))
 grid = pd.DataFrame({"longitude": east, "latitude": north})
 corners = np.array([[-2.5, -2.5], [2.5, -2.5], [2.5, 2.5], [-2.5, 2.5]])
 cells = [corners + centre for centre in grid.to_numpy()]
-fig, axes = plt.subplots(3, 2, figsize=(7.2, 6.0), layout="constrained")
-for column, (name, idata) in zip(axes.T, fits.items(), strict=True):
-    bgp.plots.plot_map(bgp.predict(idata, grid, draws=False), cells, threshold=1.0, ax=column)
-    for ax, what in zip(column, ("mean", "standard deviation", "chance of over 1"), strict=True):
+fig, axes = plt.subplots(4, 1, figsize=(5.0, 9.0), layout="constrained")
+fig.suptitle("150 stations, on the sphere and on the flat map")
+for column, (name, idata) in zip((axes[::2], axes[1::2]), fits.items(), strict=True):
+    bgp.plots.plot_map(bgp.predict(idata, grid, draws=False), cells, ax=column)
+    for ax, what in zip(column, ("mean", "standard deviation"), strict=True):
         ax.collections[0].set_edgecolor("face")
-        ax.set_title(f"{name}: {what}", fontsize="medium")
-        ax.set(xticks=[-180, 0, 180], yticks=[-90, 0, 90], xlabel="", ylabel="")
+        ax.collections[0].colorbar.set_label(what)
+        ax.set(title=name, xticks=[-180, 0, 180], yticks=[-90, 0, 90])
 plt.show()
