@@ -95,7 +95,7 @@ def plot_map(
     if rings is None or features is not None or len(fit.names) == 2:
         columns = columns_of(fit, features)
         names, places = [fit.names[column] for column in columns], X[:, columns]
-    corners = places if rings is None else np.concatenate(rings)
+    corners = places if rings is None else np.concatenate([outer for outer, *_ in rings])
     across, upwards = np.ptp(corners, axis=0)
     degrees = _on_globe(names)
     aspect = 1.0 / np.cos(np.radians(np.mean(corners[:, 1]))) if degrees else 1.0
@@ -152,16 +152,19 @@ def _on_globe(names: list[str]) -> bool:
     return across.startswith(("lon", "lng")) and upwards.startswith("lat")
 
 
-def _rings(shapes: Any, count: int) -> tuple[list[Array], list[int]]:
-    """Return outlines ``(k, 2)``, and the places that they belong to."""
+def _rings(shapes: Any, count: int) -> tuple[list[list[Array]], list[int]]:
+    """Return outlines ``(k, 2)``, each with those of its holes after it, and the places that they belong to."""
     each: Iterable[Any] = getattr(shapes, "geometry", shapes)
-    rings, owners, number = list[Array](), list[int](), 0
+    rings, owners, number = list[list[Array]](), list[int](), 0
     for number, shape in enumerate(each, start=1):
         for part in getattr(shape, "geoms", [shape]):
-            ring = np.asarray(part.exterior.coords if hasattr(part, "exterior") else part)
-            if ring.ndim != 2 or ring.shape[1] not in (2, 3) or len(ring) < 3 or ring.dtype.kind not in "fiu":
-                raise ValueError(f"shapes must be polygons, or arrays (k, 2) of corners, got {part!r:.80}.")
-            rings.append(ring[:, :2].astype(np.float64))
+            outlines = [part.exterior, *part.interiors] if hasattr(part, "exterior") else [part]
+            each_ring = [np.asarray(getattr(outline, "coords", outline)) for outline in outlines]
+            for ring in each_ring:
+                flat = ring.ndim == 2 and ring.shape[1] in (2, 3) and len(ring) >= 3 and ring.dtype.kind in "fiu"
+                if not flat or not np.all(np.isfinite(ring)):
+                    raise ValueError(f"shapes must be polygons, or arrays (k, 2) of corners, got {part!r:.80}.")
+            rings.append([ring[:, :2].astype(np.float64) for ring in each_ring])
             owners.append(number - 1)
     if number != count:
         raise ValueError(
@@ -171,10 +174,18 @@ def _rings(shapes: Any, count: int) -> tuple[list[Array], list[int]]:
     return rings, owners
 
 
-def _areas(ax: Axes, rings: list[Array], z: Array, colours: dict[str, Any]) -> Any:
-    from matplotlib.collections import PolyCollection
+def _areas(ax: Axes, rings: list[list[Array]], z: Array, colours: dict[str, Any]) -> Any:
+    from matplotlib.collections import PathCollection
+    from matplotlib.path import Path
 
-    drawn = PolyCollection(rings, array=z, cmap=colours["cmap"], edgecolors="#777777", linewidths=0.4)
+    def path(ring: Array, *, is_hole: bool) -> Path:
+        """Return an outline that goes one way round, and that of a hole the other, by which it is left out."""
+        x, y = np.concatenate([ring, ring[:1]]).T
+        turns_right = np.sum(x[:-1] * y[1:] - x[1:] * y[:-1]) < 0
+        return Path(np.stack([x, y], axis=1)[:: -1 if turns_right != is_hole else 1], closed=True)
+
+    each = [Path.make_compound_path(*(path(ring, is_hole=k > 0) for k, ring in enumerate(part))) for part in rings]
+    drawn = PathCollection(each, array=z, cmap=colours["cmap"], edgecolors="#777777", linewidths=0.4)
     drawn.set_clim(colours.get("vmin"), colours.get("vmax"))
     ax.add_collection(drawn)
     ax.autoscale_view()

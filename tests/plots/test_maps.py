@@ -21,10 +21,12 @@ TARGETS = {
 
 
 class Polygon:
-    """Of shapely: an outline."""
+    """Of shapely: an outline, and those of holes."""
 
-    def __init__(self, corners):
-        self.exterior = type("Ring", (), {"coords": [tuple(corner) for corner in corners]})
+    def __init__(self, corners, *holes):
+        self.exterior, *self.interiors = (
+            type("Ring", (), {"coords": [tuple(corner) for corner in ring]}) for ring in (corners, *holes)
+        )
 
 
 def fitted(kind, **options):
@@ -73,6 +75,19 @@ def test_areas_are_filled_with_the_numbers_of_their_places():
     assert np.array_equal(two, [*points[0], points[0][5]])
 
 
+@pytest.mark.parametrize("way", [1, -1])
+def test_an_area_within_another_is_seen(way):
+    """Whichever way the outlines go round: the other has a hole there."""
+    inner = (SQUARE + 1.0)[::way]
+    ax, _ = plot_map(fitted("counts"), [inner, Polygon(3.0 * SQUARE, inner), *(each + 9.0 for each in SQUARES[2:])])
+    ax.figure.canvas.draw()
+    collection, pixels = ax.collections[0], np.asarray(ax.figure.canvas.buffer_rgba())
+    for corner, area in ((1.5, 0), (0.5, 1)):
+        x, y = ax.transData.transform((corner, corner)).astype(int)
+        wanted = 255.0 * collection.to_rgba(collection.get_array())[area]
+        np.testing.assert_allclose(pixels[len(pixels) - 1 - y, x], wanted, atol=2.0)
+
+
 def test_axes_of_areas_without_coordinates_have_names():
     names = pd.DataFrame({"county": list("abcdef")})
     y = TARGETS["counts"][0][:6]
@@ -92,6 +107,7 @@ def test_degrees_are_as_long_as_they_are_there():
     [
         (SQUARES[:5], {}, "the area of each place, got 5 for 6 places"),
         ([0.0] * 6, {}, "polygons, or arrays"),
+        ([*SQUARES[:5], np.nan * SQUARE], {}, "polygons, or arrays"),
         (None, {"scale": "probability"}, "scale must be"),
         (None, {"ax": []}, "ax must hold 2 axes"),
         (None, {"threshold": np.nan}, "threshold must be a finite number"),
