@@ -55,7 +55,18 @@ def test_the_places_have_what_predictions_say(kind):
 
 
 def test_an_average_and_a_fit_alone_have_a_map():
-    assert len(drawn(plot_map(fitted("counts", hyper="integrate", progress=False)))) == 2
+    average = fitted("times", hyper="integrate", progress=False)  # of several shapes too, and not of the first alone
+    mean, sd, above = drawn(plot_map(average, threshold=2.0))
+    assert mean == pytest.approx(average["predictions"]["y_mean"].values, rel=1e-6)
+    latent = drawn(plot_map(average, scale="latent"))
+    assert latent[0] == pytest.approx(average["predictions"]["latent_mean"].values)
+    assert latent[1] == pytest.approx(average["predictions"]["latent_sd"].values)
+    parts = bgp.posterior(average)
+    each = [part.latent_at(NEW) for part in parts.parts]
+    rates = [(np.exp(m + v / 2), np.exp(2 * m + v) * np.expm1(v), norm.sf(np.log(2.0), m, np.sqrt(v))) for m, v in each]
+    first, spread, chance = (np.array(some) for some in zip(*rates, strict=True))
+    assert sd**2 == pytest.approx(parts.weights @ (spread + (first - mean) ** 2), rel=1e-6)
+    assert above == pytest.approx(parts.weights @ chance, abs=1e-9)
     y, likelihood = TARGETS["counts"]
     alone = bgp.fit(PLACES, y, bgp.kernels.Gaussian(1.0), likelihood, draws=20, random_seed=1)
     assert drawn(plot_map(alone))[0].size == 25
