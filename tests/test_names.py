@@ -138,6 +138,7 @@ def test_a_likelihood_may_be_a_word(word, likelihood, y):
     ("word", "said"),
     [
         ("negative_binomial", r"needs dispersion: write likelihoods\.NegativeBinomial\(dispersion=\.\.\.\)"),
+        ("zero_inflated", r"write likelihoods\.ZeroInflated\(counts=\.\.\., probability=\.\.\.\)"),
         ("binomial", "needs trials"),
         ("ordinal", "needs cuts"),
         ("bernoulli", r"likelihoods\.Probit\(\) or likelihoods\.Logit"),

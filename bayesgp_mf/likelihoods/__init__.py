@@ -83,7 +83,8 @@ def by_word(word: str) -> Likelihood:
         raise ValueError(f"likelihood must be {instead}; got {word!r}.")
     parameters = inspect.signature(_BY_NAME[found]).parameters.values()
     if needed := [each.name for each in parameters if each.default is each.empty]:
-        raise ValueError(f"likelihood={word!r} needs {', '.join(needed)}: write likelihoods.{found}({needed[0]}=...).")
+        write = ", ".join(f"{name}=..." for name in needed)
+        raise ValueError(f"likelihood={word!r} needs {', '.join(needed)}: write likelihoods.{found}({write}).")
     return _BY_NAME[found]()
 
 

@@ -210,11 +210,19 @@ def quantiles(below: Callable[[Array], Array], levels: Array, centre: Array, spr
         step = np.where(up, growth * np.minimum(step, LARGEST / growth), step)
         high = np.where(up, high + step, high)
     unit = np.broadcast_to(spread, wanted.shape)
+    if not whole:  # one above zero has all its digits, in whatever unit
+        above = (low < 0) & (high > 0) & (below(np.zeros(wanted.shape)) < wanted)
+        low = np.where(above, 0.0, low)
+        unit = np.where(low >= 0, 0.0, unit)
     while True:
         middle = 0.5 * low + 0.5 * high
         if whole:
             far = (low > 1.0) & (high > 4.0 * low)
             middle = np.floor(np.where(far, np.sqrt(np.maximum(low, 1.0)) * np.sqrt(np.maximum(high, 1.0)), middle))
+        else:
+            tiny = np.finfo(np.float64).tiny
+            far = (low >= 0) & (high > 4.0 * np.maximum(low, tiny))
+            middle = np.where(far, np.sqrt(np.maximum(low, tiny)) * np.sqrt(np.maximum(high, tiny)), middle)
         between = (low < middle) & (middle < high)
         if not whole:
             between &= high - low > ROUNDING * np.maximum(np.maximum(np.abs(low), np.abs(high)), unit)

@@ -146,12 +146,12 @@ class Beta(Centred):
         large terms of gammas of large numbers cancel on paper, and leave the divergence of t from mu.
         """
         phi, right, wrong = self.precision, expit(f), expit(-f)
-        both = right * wrong
+        both, log_right, log_wrong = right * wrong, log_expit(f), log_expit(-f)
         gammas = log_root_factorial(np.asarray(phi)) - log_root_factorial(phi * right) - log_root_factorial(phi * wrong)
-        divergence = right * (log_expit(f) - log_t) + wrong * (log_expit(-f) - log_rest)
-        value = gammas - phi * divergence + np.log(phi) + log_expit(f) + log_expit(-f) - log_t - log_rest
+        divergence = right * (log_right - log_t) + wrong * (log_wrong - log_rest)
+        value = gammas - phi * divergence + np.log(phi) + log_right + log_wrong - log_t - log_rest
         slope = log_t - log_rest - digamma(1.0 + phi * right) + digamma(1.0 + phi * wrong)
-        bend = polygamma(1, 1.0 + phi * right) + polygamma(1, 1.0 + phi * wrong)
+        bend = _trigamma(1.0 + phi * right) + _trigamma(1.0 + phi * wrong)
         d2 = both * (phi * (wrong - right) * slope - 2.0 - phi**2 * both * bend)
         return Derivs(value, wrong - right + phi * both * slope, d2)
 
@@ -165,10 +165,22 @@ class Beta(Centred):
             both, (a, b) = right * wrong, (1.0 + phi * right, 1.0 + phi * wrong)
             value = right * (log_t[rows] - digamma(a)) + wrong * (log_rest[rows] - digamma(b))
             odds = log_t[rows] - log_rest[rows] - digamma(a) + digamma(b)
-            bend = wrong * polygamma(1, b) - right * polygamma(1, a)
+            bends = _trigamma(a), _trigamma(b)
+            bend = wrong * bends[1] - right * bends[0]
             third = right * polygamma(2, a) + wrong * polygamma(2, b)
             d2 = (wrong - right) * (odds + phi * bend)
-            d2 = d2 - phi * both * (2.0 * (polygamma(1, a) + polygamma(1, b)) + phi * third)
+            d2 = d2 - phi * both * (2.0 * (bends[0] + bends[1]) + phi * third)
             return Derivs(value + digamma(1.0 + phi) + 1.0 / phi, both * (odds + phi * bend), both * d2)
 
         return slope
+
+
+def _trigamma(x: Array) -> Array:
+    """Return the derivative of psi from 1 on, to rounding, in a fifth of the time of `polygamma`.
+
+    It is a sum of eight inverse squares, and the asymptotic series of what is beyond them.
+    """
+    y = 1.0 / (x + 8.0)
+    z = y * y
+    series = y * z * (1 / 6 - z * (1 / 30 - z * (1 / 42 - z * (1 / 30 - z * (5 / 66 - z * 691 / 2730)))))
+    return np.asarray(y + 0.5 * z + series + sum((x + k) ** -2.0 for k in range(8)))

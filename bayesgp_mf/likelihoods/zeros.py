@@ -157,7 +157,7 @@ class Truncated(_OfCounts, Centred):
             Quadrature(log_mean, targets="real").log_partition(np.zeros_like(mean), mean, variance).value
             for log_mean in (first, lambda t, f: first(t, f) + np.logaddexp(0.0, f + more))
         ]
-        with np.errstate(over="ignore"):
+        with np.errstate(over="ignore", invalid="ignore"):  # what is too large is refused below
             once, twice = np.exp(found[0]), np.exp(found[1])
             spread = twice - once**2
         check_finite(mean, variance, once, spread)

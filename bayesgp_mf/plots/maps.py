@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
     from bayesgp_mf.container.groups import Container
+    from bayesgp_mf.processes.process import Part
 
 WIDE = 1.6
 """A map so much wider than high has its panels one above the other."""
@@ -50,7 +51,7 @@ def plot_map(
         What `fit` or `predict` returned, or the same loaded from a file.
     shapes : GeoDataFrame, GeoSeries or sequence, optional
         The area of each place, in the order of the places: polygons or multipolygons of shapely, whose outlines are
-        drawn, or arrays ``(k, 2)`` of corners. By default the places are points.
+        drawn and whose holes left out, or arrays ``(k, 2)`` of corners. By default the places are points.
     ax : sequence of matplotlib.axes.Axes, optional
         Two axes, or three with a threshold; by default a new figure.
     features : pair of str or int, optional
@@ -95,7 +96,7 @@ def plot_map(
     if rings is None or features is not None or len(fit.names) == 2:
         columns = columns_of(fit, features)
         names, places = [fit.names[column] for column in columns], X[:, columns]
-    corners = places if rings is None else np.concatenate(rings)
+    corners = places if rings is None else np.concatenate([outer for outer, *_ in rings])
     across, upwards = np.ptp(corners, axis=0)
     degrees = _on_globe(names)
     aspect = 1.0 / np.cos(np.radians(np.mean(corners[:, 1]))) if degrees else 1.0
@@ -117,33 +118,41 @@ def _values(
     fit: Fitted, threshold: float | None, scale: Scale
 ) -> tuple[Array, list[tuple[str, dict[str, Any], Array]]]:
     """Return inputs of the places, and of each panel its title, its colours and its numbers."""
-    if "predictions" in group_names(fit.idata):
-        found, data = (get_group(fit.idata, f"predictions{name}") for name in ("", "_constant_data"))
-        X, mean, sd = np.asarray(data["X"]), np.asarray(found["latent_mean"]), np.asarray(found["latent_sd"])
-    else:
-        X = fit.X[fit.shown]
-        mean, variance = fit.process.latent_at(X)
-        sd = np.sqrt(variance)
-    likelihood = fit.asked(len(X)).new_likelihood
-
-    def of(f: Array) -> Array:
-        return f if scale == "latent" else expected_target(likelihood, f, np.zeros_like(f))
-
-    at, weight = of(mean + sd * NODES[:, None]), WEIGHTS / WEIGHTS.sum()
-    centre = weight @ at
-    spread = np.sqrt(weight @ (at - centre) ** 2)
+    predicted = "predictions" in group_names(fit.idata)
+    X = np.asarray(get_group(fit.idata, "predictions_constant_data")["X"]) if predicted else fit.X[fit.shown]
+    process = fit.asked(len(X))
+    each = [_of_part(part, X, threshold, scale) for part in process.parts]
+    means, variances, chances = (np.stack(some) for some in zip(*each, strict=True))
+    centre = process.weights @ means
+    spread = np.sqrt(process.weights @ (variances + (means - centre) ** 2))
     shares = {"cmap": DIVERGING, "vmin": 0.0, "vmax": 1.0}
     of_shares = shares if scale == "target" and (fit.likelihood.is_binary or fit.is_share) else {"cmap": SEQUENTIAL}
     values = [(target_label(fit, scale), of_shares, centre), ("Its standard deviation", {"cmap": SEQUENTIAL}, spread)]
     if threshold is not None:
-        low, high = mean - 9.0 * sd, mean + 9.0 * sd
-        for _ in range(HALVINGS):  # what the latent value exceeds then, of which the mean of a target is a function
-            middle = 0.5 * (low + high)
-            below = of(middle) <= threshold
-            low, high = np.where(below, middle, low), np.where(below, high, middle)
-        exceeds = ndtr(np.divide(mean - low, sd, out=np.sign(mean - low) * np.inf, where=sd > 0))
-        values.append((f"Probability that it exceeds {threshold:g}", shares, exceeds))
+        values.append((f"Probability that it exceeds {threshold:g}", shares, process.weights @ chances))
     return X, values
+
+
+def _of_part(part: Part, X: Array, threshold: float | None, scale: Scale) -> tuple[Array, Array, Array]:
+    """Return mean and variance under one setting, and how likely the threshold is exceeded."""
+    mean, variance = part.latent_at(X)
+    sd = np.sqrt(variance)
+
+    def of(f: Array) -> Array:
+        return f if scale == "latent" else expected_target(part.new_likelihood, f, np.zeros_like(f))
+
+    at, weight = of(mean + sd * NODES[:, None]), WEIGHTS / WEIGHTS.sum()
+    centre = weight @ at
+    spread = weight @ (at - centre) ** 2
+    if threshold is None:
+        return centre, spread, np.zeros_like(mean)
+    low, high = mean - 9.0 * sd, mean + 9.0 * sd
+    for _ in range(HALVINGS):
+        middle = 0.5 * (low + high)  # what the latent value exceeds then, of which the mean of a target is a function
+        below = of(middle) <= threshold
+        low, high = np.where(below, middle, low), np.where(below, high, middle)
+    exceeds = ndtr(np.divide(mean - low, sd, out=np.sign(mean - low) * np.inf, where=sd > 0))
+    return centre, spread, exceeds
 
 
 def _on_globe(names: list[str]) -> bool:
@@ -152,16 +161,19 @@ def _on_globe(names: list[str]) -> bool:
     return across.startswith(("lon", "lng")) and upwards.startswith("lat")
 
 
-def _rings(shapes: Any, count: int) -> tuple[list[Array], list[int]]:
-    """Return outlines ``(k, 2)``, and the places that they belong to."""
+def _rings(shapes: Any, count: int) -> tuple[list[list[Array]], list[int]]:
+    """Return outlines ``(k, 2)``, each with those of its holes after it, and the places that they belong to."""
     each: Iterable[Any] = getattr(shapes, "geometry", shapes)
-    rings, owners, number = list[Array](), list[int](), 0
+    rings, owners, number = list[list[Array]](), list[int](), 0
     for number, shape in enumerate(each, start=1):
         for part in getattr(shape, "geoms", [shape]):
-            ring = np.asarray(part.exterior.coords if hasattr(part, "exterior") else part)
-            if ring.ndim != 2 or ring.shape[1] not in (2, 3) or len(ring) < 3 or ring.dtype.kind not in "fiu":
-                raise ValueError(f"shapes must be polygons, or arrays (k, 2) of corners, got {part!r:.80}.")
-            rings.append(ring[:, :2].astype(np.float64))
+            outlines = [part.exterior, *part.interiors] if hasattr(part, "exterior") else [part]
+            each_ring = [np.asarray(getattr(outline, "coords", outline)) for outline in outlines]
+            for ring in each_ring:
+                flat = ring.ndim == 2 and ring.shape[1] in (2, 3) and len(ring) >= 3 and ring.dtype.kind in "fiu"
+                if not flat or not np.all(np.isfinite(ring)):
+                    raise ValueError(f"shapes must be polygons, or arrays (k, 2) of corners, got {part!r:.80}.")
+            rings.append([ring[:, :2].astype(np.float64) for ring in each_ring])
             owners.append(number - 1)
     if number != count:
         raise ValueError(
@@ -171,10 +183,18 @@ def _rings(shapes: Any, count: int) -> tuple[list[Array], list[int]]:
     return rings, owners
 
 
-def _areas(ax: Axes, rings: list[Array], z: Array, colours: dict[str, Any]) -> Any:
-    from matplotlib.collections import PolyCollection
+def _areas(ax: Axes, rings: list[list[Array]], z: Array, colours: dict[str, Any]) -> Any:
+    from matplotlib.collections import PathCollection
+    from matplotlib.path import Path
 
-    drawn = PolyCollection(rings, array=z, cmap=colours["cmap"], edgecolors="#777777", linewidths=0.4)
+    def path(ring: Array, *, is_hole: bool) -> Path:
+        """Return an outline that goes one way round, and that of a hole the other, by which it is left out."""
+        x, y = np.concatenate([ring, ring[:1]]).T
+        turns_right = np.sum(x[:-1] * y[1:] - x[1:] * y[:-1]) < 0
+        return Path(np.stack([x, y], axis=1)[:: -1 if turns_right != is_hole else 1], closed=True)
+
+    each = [Path.make_compound_path(*(path(ring, is_hole=k > 0) for k, ring in enumerate(part))) for part in rings]
+    drawn = PathCollection(each, array=z, cmap=colours["cmap"], edgecolors="#777777", linewidths=0.4)
     drawn.set_clim(colours.get("vmin"), colours.get("vmax"))
     ax.add_collection(drawn)
     ax.autoscale_view()

@@ -201,3 +201,14 @@ def test_a_long_tail_is_integrated_by_panels_as_by_equal_steps(variance, monkeyp
     by_panels = count_below(*given)
     monkeypatch.setattr(below_module, "LONG", 0.0)
     np.testing.assert_allclose(by_panels, count_below(*given), rtol=0, atol=1e-13)
+
+
+def test_quantiles_above_zero_have_their_digits_in_any_unit():
+    levels, spread = np.array([0.05, 0.5, 0.95]), np.array([2.0])
+    for scale in (1.0, 1e-6, 1e-18, 1e-290):
+
+        def below(t, scale=scale):
+            return -np.expm1(-np.maximum(t, 0.0) / scale)
+
+        found = quantiles(below, levels, np.log([scale]), spread, whole=False)[:, 0]
+        np.testing.assert_allclose(found / scale, -np.log1p(-levels), rtol=1e-14)

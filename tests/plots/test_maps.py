@@ -21,10 +21,12 @@ TARGETS = {
 
 
 class Polygon:
-    """Of shapely: an outline."""
+    """Of shapely: an outline, and those of holes."""
 
-    def __init__(self, corners):
-        self.exterior = type("Ring", (), {"coords": [tuple(corner) for corner in corners]})
+    def __init__(self, corners, *holes):
+        self.exterior, *self.interiors = (
+            type("Ring", (), {"coords": [tuple(corner) for corner in ring]}) for ring in (corners, *holes)
+        )
 
 
 def fitted(kind, **options):
@@ -53,7 +55,18 @@ def test_the_places_have_what_predictions_say(kind):
 
 
 def test_an_average_and_a_fit_alone_have_a_map():
-    assert len(drawn(plot_map(fitted("counts", hyper="integrate", progress=False)))) == 2
+    average = fitted("times", hyper="integrate", progress=False)  # of several shapes too, and not of the first alone
+    mean, sd, above = drawn(plot_map(average, threshold=2.0))
+    assert mean == pytest.approx(average["predictions"]["y_mean"].values, rel=1e-6)
+    latent = drawn(plot_map(average, scale="latent"))
+    assert latent[0] == pytest.approx(average["predictions"]["latent_mean"].values)
+    assert latent[1] == pytest.approx(average["predictions"]["latent_sd"].values)
+    parts = bgp.posterior(average)
+    each = [part.latent_at(NEW) for part in parts.parts]
+    rates = [(np.exp(m + v / 2), np.exp(2 * m + v) * np.expm1(v), norm.sf(np.log(2.0), m, np.sqrt(v))) for m, v in each]
+    first, spread, chance = (np.array(some) for some in zip(*rates, strict=True))
+    assert sd**2 == pytest.approx(parts.weights @ (spread + (first - mean) ** 2), rel=1e-6)
+    assert above == pytest.approx(parts.weights @ chance, abs=1e-9)
     y, likelihood = TARGETS["counts"]
     alone = bgp.fit(PLACES, y, bgp.kernels.Gaussian(1.0), likelihood, draws=20, random_seed=1)
     assert drawn(plot_map(alone))[0].size == 25
@@ -71,6 +84,19 @@ def test_areas_are_filled_with_the_numbers_of_their_places():
     island = type("Parts", (), {"geoms": [Polygon(SQUARE + 9.0), Polygon(SQUARE - 9.0)]})
     two = drawn(plot_map(idata, [*SQUARES[:5], island]))[0]
     assert np.array_equal(two, [*points[0], points[0][5]])
+
+
+@pytest.mark.parametrize("way", [1, -1])
+def test_an_area_within_another_is_seen(way):
+    """Whichever way the outlines go round: the other has a hole there."""
+    inner = (SQUARE + 1.0)[::way]
+    ax, _ = plot_map(fitted("counts"), [inner, Polygon(3.0 * SQUARE, inner), *(each + 9.0 for each in SQUARES[2:])])
+    ax.figure.canvas.draw()
+    collection, pixels = ax.collections[0], np.asarray(ax.figure.canvas.buffer_rgba())
+    for corner, area in ((1.5, 0), (0.5, 1)):
+        x, y = ax.transData.transform((corner, corner)).astype(int)
+        wanted = 255.0 * collection.to_rgba(collection.get_array())[area]
+        np.testing.assert_allclose(pixels[len(pixels) - 1 - y, x], wanted, atol=2.0)
 
 
 def test_axes_of_areas_without_coordinates_have_names():
@@ -92,6 +118,7 @@ def test_degrees_are_as_long_as_they_are_there():
     [
         (SQUARES[:5], {}, "the area of each place, got 5 for 6 places"),
         ([0.0] * 6, {}, "polygons, or arrays"),
+        ([*SQUARES[:5], np.nan * SQUARE], {}, "polygons, or arrays"),
         (None, {"scale": "probability"}, "scale must be"),
         (None, {"ax": []}, "ax must hold 2 axes"),
         (None, {"threshold": np.nan}, "threshold must be a finite number"),
