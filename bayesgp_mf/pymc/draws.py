@@ -9,7 +9,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from bayesgp_mf.arguments import as_generator
-from bayesgp_mf.container.groups import Container, get_group, set_group
+from bayesgp_mf.container.draws import as_stored
+from bayesgp_mf.container.groups import Container, get_group, group_names, set_group
 from bayesgp_mf.container.layout import SAMPLE_DIMS, Layout
 from bayesgp_mf.container.loo import LEAVE_ONE_OUT
 from bayesgp_mf.container.predictions import NewCases, drop_variable, set_draws, set_predictions
@@ -141,6 +142,9 @@ def sample_latent(
     targets = (drawn["y"] > 0).astype(np.int64) if gp.observed.class_names else drawn["y"]
     set_draws(idata, "posterior", "f", drawn["f"], name)
     set_draws(idata, "posterior_predictive", name, targets, name)
+    if "observed_data" in group_names(idata):  # where PyMC has them as reals, and ArviZ would not count them
+        known = get_group(idata, "observed_data")
+        set_group(idata, "observed_data", known.assign({name: known[name].astype(targets.dtype)}))
     for variable in ("log_density", "log_density_at_training"):
         set_draws(idata, LEAVE_ONE_OUT, variable, drawn[variable], name)
     densities = get_group(idata, LEAVE_ONE_OUT).assign_attrs(
@@ -171,7 +175,7 @@ def _draw(process: Posterior, rng: np.random.Generator) -> dict[str, Array]:
     f, log_likelihood, log_p, log_q = process.draw(1, rng)
     return {
         "f": f[0],
-        "y": process.problem.likelihood.unshifted.sample(f[0], rng),
+        "y": as_stored(process.problem.likelihood, process.problem.likelihood.unshifted.sample(f[0], rng)),
         "log_likelihood": log_likelihood.value[0],
         "slope": log_likelihood.d1[0],
         "log_p": log_p,
@@ -185,7 +189,7 @@ def _draw_new(process: Posterior, X_new: Array, rng: np.random.Generator) -> dic
     """Draw f and targets at new cases, ``(m,)`` each, and return them with the probability of class 1."""
     likelihood = process.new_likelihood
     f = process.draw_new(X_new, 1, rng)[0]
-    drawn = {"f": f, "y": likelihood.sample(f, rng)}
+    drawn = {"f": f, "y": as_stored(likelihood, likelihood.sample(f, rng))}
     return drawn | ({"p": process.predict_proba(X_new)} if likelihood.is_binary else {})
 
 

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from functools import cached_property
 from typing import Any, Self
 
+import cloudpickle
 import numpy as np
 import pymc as pm
 import pytensor
@@ -30,6 +31,10 @@ from bayesgp_mf.types import Array
 _SIMPLIFIED = Mode(linker="py", optimizer="fast_run")
 
 
+def _unpickled(kind: Callable[[Any], Any], pickled: bytes) -> Any:
+    return kind(cloudpickle.loads(pickled))
+
+
 class PymcPrior:
     """A distribution of PyMC as a `Prior`; `from_pymc` makes it, and says what is accepted."""
 
@@ -42,7 +47,7 @@ class PymcPrior:
         return f"from_pymc({self.distribution.owner.op})"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return PymcPrior, (self.distribution,)
+        return _unpickled, (type(self), cloudpickle.dumps(self.distribution))
 
     def log_density(self, log_value: Array) -> tuple[Array, Array]:
         """Return the log density with respect to log theta and its derivative in log theta; elementwise.
@@ -223,7 +228,8 @@ class PymcCovariance:
         self._functions: dict[str, Callable[..., list[Array]]] = {}
 
     def __reduce__(self) -> tuple[Any, ...]:  # compiled functions would take longer to copy than to make
-        return type(self), (self.cov_func,)
+        # a random variable of a model has methods of PyMC that pickle alone cannot name
+        return _unpickled, (type(self), cloudpickle.dumps(self.cov_func))
 
     def check_names(self, values: Mapping[str, Any]) -> None:
         """Raise a ValueError if a name is not that of a parameter."""

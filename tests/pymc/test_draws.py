@@ -160,6 +160,17 @@ def test_regression_has_targets_and_no_probabilities(data):
     np.testing.assert_allclose(idata["posterior_predictive"]["y"].values[0, 0], y, atol=0.6)
 
 
+def test_counts_are_integers_which_arviz_counts(data):
+    with pm.Model(coords={"case": CASES}):
+        gp = Marginal(pm.gp.cov.ExpQuad(2, ls=pm.LogNormal("ls")), bgp.Poisson())
+        gp.marginal_likelihood("y", data.X, np.arange(len(data.X)) % 4, dims="case")
+        idata = pm.sample(4, tune=4, chains=1, random_seed=1, progressbar=False, compute_convergence_checks=False)
+    idata = sample_latent(idata, gp, data.X[:2], random_seed=1)
+    for group, name in (("posterior_predictive", "y"), ("observed_data", "y"), ("predictions", "y")):
+        assert get_group(idata, group)[name].dtype == np.int64, group
+    assert get_group(idata, "observed_data")["y"].values.tolist() == (np.arange(len(data.X)) % 4).tolist()
+
+
 def test_mistakes_are_named(data):
     idata = drawn(data, np.ones((2, 2)))
     with pytest.raises(ValueError, match="pointwise must be"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from importlib import import_module
 from importlib.util import find_spec
 
@@ -197,3 +198,11 @@ def test_mistakes_are_named():
         kernel_from_pymc(cov.ExpQuad(3, ls=s("ls")) + cov.ExpQuad(3, ls=s("ls")), ls=1.0)
     with pytest.raises(bgp.UndefinedQuantityError, match="cannot be saved"):
         kernel_from_pymc(scaled, **values).to_dict()
+
+
+def test_random_variables_of_a_model_go_to_other_processes():
+    with pm.Model():
+        cov_func = pm.gp.cov.ExpQuad(1, ls=pm.InverseGamma("ls", 3.0, 3.0))
+    kernel, X = kernel_from_pymc(cov_func, ls=2.0), np.array([[0.0], [1.0]])
+    again = pickle.loads(pickle.dumps(kernel))
+    np.testing.assert_array_equal(again.gram(X), kernel.gram(X))
