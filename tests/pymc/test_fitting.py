@@ -124,7 +124,7 @@ def test_mistakes_are_named(data):
         fit(data, ExpQuad)
     with pytest.raises(ValueError, match=r"or of pm\.gp\.cov, got float"):
         fit(data, 1.0)
-    with pytest.raises(ValueError, match=r"or of pm\.gp\.cov, got Zero"):
+    with pytest.raises(ValueError, match=r"or of pm\.gp\.cov, got .*Zero"):
         fit(data, pm.gp.mean.Zero())
     for hyper in (None, "evidence"):
         with pytest.raises(ValueError, match=r"depends on 'ls': give it a value, ls=\.\.\., by pymc.kernel_from_pymc"):
