@@ -154,6 +154,11 @@ class OnSphere(WarpedInputs):
                     f"column {column!r}. The columns are longitude and latitude, in this order."
                 )
 
+    def within(self, column: int, degrees: Array) -> Array:
+        """Return degrees of a column of inputs no farther than a pole, or a turn, where it is one of places."""
+        limits = dict(zip(positions(self.columns, None), LIMITS.values(), strict=True))
+        return np.asarray(np.clip(degrees, -limits.get(column, np.inf), limits.get(column, np.inf)))
+
     def readers(self, how: str, width: int) -> dict[int, Kernel]:
         """Return its columns, which are read as numbers."""
         return {j: self for j in positions(self.columns, None) if j < width} if how == self.reads else {}

@@ -12,7 +12,7 @@ from scipy.special import ndtr
 from bayesgp_mf.arguments import check_flags, check_integers, check_one_of
 from bayesgp_mf.diagnostics.curves import SEED, Scale, check_scale, quantiles_at
 from bayesgp_mf.diagnostics.fitted import Fitted, expected_given, fitted
-from bayesgp_mf.kernels import leaves
+from bayesgp_mf.kernels import OnSphere, all_parts, leaves
 from bayesgp_mf.plots._axes import DIVERGING, SEQUENTIAL, as_drawn, axes_or_new, colour, in_legend, legend_above, marker
 from bayesgp_mf.plots.curves import other_inputs, target_label
 from bayesgp_mf.types import Array
@@ -123,7 +123,7 @@ def plot_surface(
     if points is None:
         points = grid_of_classes(40, len(fit.classes)) if several else 80
     check_integers(1, points=points)
-    x, y = (_range(fit.X[:, column], points) for column in (across, upwards))
+    x, y = (_range(fit, column, points) for column in (across, upwards))
     X = np.tile(fit.middle(), (points * points, 1))
     X[:, across], X[:, upwards] = np.tile(x, points), np.repeat(y, points)
     z = _values(fit, X, what, scale, above)
@@ -172,10 +172,14 @@ def columns_of(fit: Fitted, features: tuple[Any, Any] | None) -> tuple[int, int]
     return columns[0], columns[1]
 
 
-def _range(values: Array, points: int) -> Array:
-    low, high = float(values.min()), float(values.max())
+def _range(fit: Fitted, column: int, points: int) -> Array:
+    low, high = float(fit.X[:, column].min()), float(fit.X[:, column].max())
     margin = MARGIN * (high - low) or 1.0
-    return np.linspace(low - margin, high + margin, points)
+    ends = np.array([low - margin, high + margin])
+    for part in all_parts(fit.process.parts[0].kernel):
+        if isinstance(part, OnSphere):
+            ends = part.within(column, ends)
+    return np.linspace(ends[0], ends[1], points)
 
 
 def _is_one_unit(fit: Fitted, across: int, upwards: int) -> bool:

@@ -186,3 +186,11 @@ def test_a_frame_goes_through_fit_files_predictions_and_tuning(metric, tmp_path)
         progress=False,
     )
     assert moved["fit"]["inducing_input"].shape == (5, 3)
+
+
+def test_a_surface_of_places_ends_at_the_poles():
+    places = pd.DataFrame({"longitude": [-179.0, 0.0, 60.0, 179.0], "latitude": [-89.0, 0.0, 20.0, 89.0]})
+    idata = bgp.fit(places, [0, 1, 1, 0], OnSphere(Matern32(3000.0)), draws=5, random_seed=1)
+    ax = bgp.plots.plot_surface(idata, points=10)
+    assert ax.get_ylim() == (-90.0, 90.0)
+    assert ax.get_xlim()[1] > 179.0
