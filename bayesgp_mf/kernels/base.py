@@ -225,6 +225,12 @@ class Kernel(NamingAbsent, abc.ABC):
         """Return the columns, by position, in which one text means one group."""
         return [columns for part in self.parts for columns in part.alike()]
 
+    def within(self, column: int, values: Array) -> Array:
+        """Return values of a column of inputs no farther than those that it can have."""
+        for part in self.parts:
+            values = part.within(column, values)
+        return values
+
     def of_first_kind(self, X: Array) -> NDArray[np.bool_]:
         """Return which cases ``(n,)`` are of the first of the kinds that it tells: all, where it tells none.
 

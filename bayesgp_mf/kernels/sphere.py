@@ -154,10 +154,10 @@ class OnSphere(WarpedInputs):
                     f"column {column!r}. The columns are longitude and latitude, in this order."
                 )
 
-    def within(self, column: int, degrees: Array) -> Array:
+    def within(self, column: int, values: Array) -> Array:
         """Return degrees of a column of inputs no farther than a pole, or a turn, where it is one of places."""
         limits = dict(zip(positions(self.columns, None), LIMITS.values(), strict=True))
-        return np.asarray(np.clip(degrees, -limits.get(column, np.inf), limits.get(column, np.inf)))
+        return np.asarray(np.clip(values, -limits.get(column, np.inf), limits.get(column, np.inf)))
 
     def readers(self, how: str, width: int) -> dict[int, Kernel]:
         """Return its columns, which are read as numbers."""

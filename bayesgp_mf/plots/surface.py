@@ -12,7 +12,7 @@ from scipy.special import ndtr
 from bayesgp_mf.arguments import check_flags, check_integers, check_one_of
 from bayesgp_mf.diagnostics.curves import SEED, Scale, check_scale, quantiles_at
 from bayesgp_mf.diagnostics.fitted import Fitted, expected_given, fitted
-from bayesgp_mf.kernels import OnSphere, all_parts, leaves
+from bayesgp_mf.kernels import leaves
 from bayesgp_mf.plots._axes import DIVERGING, SEQUENTIAL, as_drawn, axes_or_new, colour, in_legend, legend_above, marker
 from bayesgp_mf.plots.curves import other_inputs, target_label
 from bayesgp_mf.types import Array
@@ -175,10 +175,7 @@ def columns_of(fit: Fitted, features: tuple[Any, Any] | None) -> tuple[int, int]
 def _range(fit: Fitted, column: int, points: int) -> Array:
     low, high = float(fit.X[:, column].min()), float(fit.X[:, column].max())
     margin = MARGIN * (high - low) or 1.0
-    ends = np.array([low - margin, high + margin])
-    for part in all_parts(fit.process.parts[0].kernel):
-        if isinstance(part, OnSphere):
-            ends = part.within(column, ends)
+    ends = fit.process.parts[0].kernel.within(column, np.array([low - margin, high + margin]))
     return np.linspace(ends[0], ends[1], points)
 
 

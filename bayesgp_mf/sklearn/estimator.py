@@ -216,10 +216,11 @@ class GPEstimator(NamingAbsent, BaseEstimator, abc.ABC):  # type: ignore[misc]  
         if y is not None:  # scikit-learn says that one is needed
             self._check_targets(y)
         checked, y = validate_data(self, numbers, y, reset=reset, **options)
-        checked = as_inputs("X", checked)
         if has_more:
             return table, y
-        return (self._named(np.asarray(checked), table.index) if is_frame else checked), y
+        if not is_frame:
+            return as_inputs("X", checked), y
+        return self._named(np.asarray(checked), table.index), y
 
     def _coded(self, table: pd.DataFrame | NDArray[Any]) -> Array:
         """Return inputs as numbers, columns of text as codes, or raise an error that names one no kernel can read."""
