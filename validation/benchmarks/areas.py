@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import multiprocessing
 import time
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -15,6 +13,7 @@ import bayesgp_mf as bgp
 from bayesgp_mf.kernels import Areal, Bias
 from bayesgp_mf.matrices.sparse import SparseFactor
 from validation.benchmarks.listing import Listing, Result
+from validation.benchmarks.machine import in_own_process
 from validation.benchmarks.peak import resident
 from validation.benchmarks.problems import SEED
 
@@ -69,8 +68,7 @@ def benchmarks(advance: Callable[[str], None], sides: Sequence[int] = SIDES) -> 
     for side in sides:
         for name in KERNELS:
             advance(f"{name}, {side**2} areas")
-            with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as process:
-                found.append(process.submit(measured, side, name).result())
+            found.append(in_own_process(measured, side, name))
     rows = [
         (
             one["name"],

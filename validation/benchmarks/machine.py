@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import os
 import platform
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Callable, Iterable
+from concurrent.futures import ProcessPoolExecutor
+from typing import Any, TypeVar
 
 from threadpoolctl import threadpool_info
 
@@ -15,6 +17,14 @@ PACKAGES = ("bayesgp_mf", "numpy", "scipy")
 """That are always there."""
 ONE_THREAD = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
 """The environment of processes that are started to be measured."""
+
+Found = TypeVar("Found")
+
+
+def in_own_process(work: Callable[..., Found], *arguments: Any) -> Found:
+    """Return what some work returns in a process of its own, whose largest memory is that of the work."""
+    with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as process:
+        return process.submit(work, *arguments).result()
 
 
 def describe(distributions: Iterable[str]) -> dict[str, Any]:

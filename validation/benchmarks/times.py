@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import multiprocessing
 import time
 from collections.abc import Callable, Iterator
-from concurrent.futures import ProcessPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -13,6 +11,7 @@ import numpy as np
 import bayesgp_mf as bgp
 from bayesgp_mf.hyper import Evidence, LogNormal
 from validation.benchmarks.listing import Listing, Result
+from validation.benchmarks.machine import in_own_process
 from validation.benchmarks.peak import resident
 from validation.studies.models.problems import breast_cancer, veterans
 
@@ -60,8 +59,7 @@ def benchmarks(advance: Callable[[str], None], starts: int = STARTS) -> Iterator
     found = []
     for name in TABLES:
         advance(name)
-        with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as process:
-            found.append(process.submit(measured, name, starts).result())
+        found.append(in_own_process(measured, name, starts))
     rows = [
         (
             one["name"],
