@@ -29,10 +29,10 @@ SQUARES_KEPT = 1000
 class SiteCorrection(Sites):
     r"""``R = (K + Omega)^{-1}`` for site variances ``omega``, any of which may be infinite or negative.
 
-    With W = 1/omega and S = sqrt(max(W, 0)), R = S B^{-1} S where B = I + S K S has eigenvalues of at
-    least one, so that its Cholesky factor exists whatever the rank of K. Sites with negative variance
-    (a likelihood that is not log-concave, such as one with label noise, makes them) are then taken out by
-    Woodbury's identity, R = A'A - G G', which exists exactly when the posterior covariance does.
+    With W = 1/omega and S = sqrt(abs(W)), R = S (J + S K S)^{-1} S where J holds the signs of W. The sites of positive
+    variance come first: their block of J + S K S has eigenvalues of at least one, so that its Cholesky factor exists
+    whatever the rank of K. The others (a likelihood that is not log-concave, such as one with label noise, makes them)
+    come last, and J + S K S = L J L' with L lower triangular exists exactly when the posterior covariance does.
 
     The factor is computed when something first needs it: a method that works without it does not pay for it.
 
@@ -52,14 +52,26 @@ class SiteCorrection(Sites):
     def __init__(self, gram: Array, site_precision: Array) -> None:
         super().__init__(site_precision)
         self._gram = gram
-        self._root_precision = np.sqrt(np.maximum(site_precision, 0.0))
+        negative = site_precision < 0
+        self._positive = site_precision.size - int(np.count_nonzero(negative))
+        # positive ones before negative ones, else as they are; and the place of each in that order
+        self._order = np.argsort(negative, kind="stable") if self._positive < site_precision.size else None
+        self._place = None if self._order is None else np.argsort(self._order)
+        self._root_precision = self._in_order(np.sqrt(np.abs(site_precision)))
+
+    def _in_order(self, rows: Array) -> Array:
+        """Return rows ``(n, ...)`` of all cases in the order of the factor."""
+        return rows if self._order is None else rows[self._order]
+
+    def _in_place(self, rows: Array) -> Array:
+        """Return rows ``(n, ...)`` in the order of the factor as the cases are."""
+        return rows if self._place is None else rows[self._place]
 
     @property
     def log_det(self) -> float:
         """Log determinant of I + K W, in nats."""
-        _, negative = self._negative_sites
         known = -np.log(self._inverse_factor.diagonal()) if self._is_inverted else np.log(self._factor.diagonal())
-        return 2.0 * float(known.sum()) + negative
+        return 2.0 * float(known.sum())
 
     @property
     def _says_nothing(self) -> bool:
@@ -68,14 +80,30 @@ class SiteCorrection(Sites):
 
     @cached_property
     def _factor(self) -> Array:
-        """The Cholesky factor of B."""
+        """L with L J L' = J + S K S."""
         return self._factorised()
 
     def _factorised(self) -> Array:
-        b_matrix = np.asarray(factors.blas_routine("syr", self._gram)(1.0, self._root_precision, lower=1))
-        b_matrix *= self._gram.T  # which K is too, and in the same order of memory
-        b_matrix.ravel(order="K")[:: b_matrix.shape[0] + 1] += 1.0
-        return factors.cholesky(b_matrix, overwrite=True, is_lower=True)
+        matrix = np.asarray(factors.blas_routine("syr", self._gram)(1.0, self._root_precision, lower=1))
+        # which K is too, and in the same order of memory
+        matrix *= self._gram.T if self._order is None else self._gram[np.ix_(self._order, self._order)].T
+        matrix.ravel(order="K")[:: matrix.shape[0] + 1] += self._signs
+        if self._order is None:
+            return factors.cholesky(matrix, overwrite=True, is_lower=True)
+        first, last = slice(self._positive), slice(self._positive, None)
+        matrix[first, first] = factors.cholesky(matrix[first, first], is_lower=True)
+        matrix[last, first] = factors.blas_routine("trsm", matrix)(
+            1.0, matrix[first, first], matrix[last, first], side=1, lower=1, trans_a=1
+        )
+        # what the positive sites leave of the others is I - S Sigma S, for the covariance under the positive ones
+        left = matrix[last, first] @ matrix[last, first].T - matrix[last, last]
+        matrix[last, last] = factors.cholesky(left)
+        return matrix
+
+    @property
+    def _signs(self) -> Array:
+        """The diagonal ``(n,)`` of J."""
+        return np.where(np.arange(self._root_precision.size) < self._positive, 1.0, -1.0)
 
     @cached_property
     def _inverse_factor(self) -> Array:
@@ -88,36 +116,28 @@ class SiteCorrection(Sites):
     def _is_inverted(self) -> bool:
         return "_inverse_factor" in self.__dict__
 
-    @cached_property
-    def _negative_sites(self) -> tuple[Array | None, float]:
-        """Return G of R = A'A - G G', None where no site is negative, and what it adds to the log determinant."""
-        if not np.count_nonzero(self.site_precision < 0):
-            return None, 0.0
-        (negative,) = np.nonzero(self.site_precision < 0)
-        root = np.sqrt(-self.site_precision[negative])
-        cross = self._gram[:, negative]
-        # U Sigma_P U with Sigma_P the covariance under the positive sites alone
-        projected = self._projected(cross)
-        covariance = self._gram[np.ix_(negative, negative)] - projected.T @ projected
-        factor = factors.cholesky(np.eye(negative.size) - root[:, None] * covariance * root)
-        # G = (I - R_P K) E C^-T with E = identity columns times root
-        columns = -self._half().T @ projected
-        columns[negative, np.arange(negative.size)] += 1.0
-        removed = np.asarray((columns * root) @ factors.triangular_inverse(factor).T)
-        return removed, 2.0 * float(np.sum(np.log(np.diag(factor))))
-
-    @property
-    def _removed(self) -> Array | None:
-        return self._negative_sites[0]
-
     def _half(self) -> Array:
-        """A with A'A = R of the positive sites."""
+        """A with A'JA = R, lower triangular in the order of the factor."""
         return self._inverse_factor * self._root_precision
 
+    def _signed_gram(self, lower: Array) -> Array:
+        """Return the lower triangle ``(n, n)`` of T'JT for a lower triangular T, in place of it."""
+        negative = lower[self._positive :].copy()
+        result = factors.gram_of_lower(lower)
+        if self._order is None:
+            return result
+        update = factors.blas_routine("syrk", result)
+        return np.asarray(update(-2.0, negative, 1.0, result, trans=1, lower=1, overwrite_c=1))
+
+    def _whole(self, lower: Array) -> Array:
+        """Return the symmetric matrix of all cases of which that is the lower triangle in the order of the factor."""
+        result = factors.symmetric(lower)
+        return result if self._place is None else result[np.ix_(self._place, self._place)]
+
     def _projected(self, cross: Array) -> Array:
-        """Return P ``(n, m)`` with P'P = cross' R cross for R of the positive sites."""
+        """Return P ``(n, m)`` with P'JP = cross' R cross."""
         inverse = self._inverse_factor
-        scaled = np.multiply(cross, self._root_precision[:, None], order="F", dtype=inverse.dtype)
+        scaled = np.multiply(self._in_order(cross), self._root_precision[:, None], order="F", dtype=inverse.dtype)
         # half the work of a product
         return np.asarray(factors.blas_routine("trmm", inverse)(1.0, inverse, scaled, lower=1, overwrite_b=1))
 
@@ -141,21 +161,25 @@ class SiteCorrection(Sites):
 
     def multiply(self, vector: Array) -> Array:
         """Return ``R @ vector`` for ``vector (n,)``."""
-        scale = self._root_precision
+        scaled = self._root_precision * self._in_order(vector)
         if self._is_inverted:
-            product = scale * (self._inverse_factor.T @ (self._inverse_factor @ (scale * vector)))
+            halfway = self._inverse_factor @ scaled
+            halfway[self._positive :] *= -1.0
+            solved = self._inverse_factor.T @ halfway
         else:
             solve = factors.blas_routine("trsv", self._factor)  # twice: LAPACK's own is meant for many right-hand sides
-            halfway = solve(self._factor, scale * vector, lower=1, overwrite_x=1)
-            product = scale * solve(self._factor, halfway, lower=1, trans=1, overwrite_x=1)
-        if self._removed is not None:
-            product = product - self._removed @ (self._removed.T @ vector)
-        return np.asarray(product)
+            halfway = solve(self._factor, scaled, lower=1, overwrite_x=1)
+            halfway[self._positive :] *= -1.0
+            solved = solve(self._factor, halfway, lower=1, trans=1, overwrite_x=1)
+        return np.asarray(self._in_place(self._root_precision * solved))
 
     def halves(self, cross: Array) -> tuple[Array, Array]:
-        """Return P ``(n, m)`` and N, of as many rows as sites are negative, with P'P - N'N = cross' R cross."""
-        removed = np.empty((0, cross.shape[1])) if self._removed is None else self._removed.T @ cross
-        return self._projected(cross), removed
+        """Return P, of as many rows as sites are not negative, and N, of the others, with P'P - N'N = cross' R cross.
+
+        They have ``m`` columns, as ``cross (n, m)``.
+        """
+        projected = self._projected(cross)
+        return projected[: self._positive], projected[self._positive :]
 
     def quadratic(self, cross: Array) -> Array:
         """Return ``cross.T @ R @ cross``, ``(m, m)``."""
@@ -173,11 +197,11 @@ class SiteCorrection(Sites):
 
     @cached_property
     def _diagonal(self) -> Array:
-        inverse = self._inverse_factor
-        result = self._root_precision**2 * np.einsum("ij,ij->j", inverse, inverse)
-        if self._removed is not None:
-            result -= np.einsum("ij,ij->i", self._removed, self._removed)
-        return np.asarray(result)
+        half = self._inverse_factor
+        result = np.einsum("ij,ij->j", half, half)
+        if self._order is not None:
+            result -= 2.0 * np.einsum("ij,ij->j", half[self._positive :], half[self._positive :])
+        return np.asarray(self._in_place(self._root_precision**2 * result))
 
     def cavity_variance(self) -> Array:
         r"""Return the variance ``(n,)`` of each latent value with its own site taken out.
@@ -233,39 +257,48 @@ class SiteCorrection(Sites):
     def rows(self, which: NDArray[np.intp]) -> Array:
         """Return the rows ``(k, n)`` of R with the given numbers ``(k,)``."""
         half = self._half()
-        result = half[:, which].T @ half
-        if self._removed is not None:
-            result -= self._removed[which] @ self._removed.T
-        return np.asarray(result)
+        some = half[:, which if self._place is None else self._place[which]].T * self._signs
+        return np.asarray(self._in_place((some @ half).T).T)
 
     def dense(self) -> Array:
         """Return ``R (n, n)``."""
-        result = factors.symmetric(factors.gram_of_lower(self._half()))
-        if self._removed is not None:
-            result -= self._removed @ self._removed.T
-        return result
+        return self._whole(self._signed_gram(self._half()))
 
     def gradient(self, left: Array, right: Array) -> Array:
         """Return ``(left right' + right left' - R) / 2``, ``(n, n)``, for ``left`` and ``right (n,)``."""
-        lower = factors.gram_of_lower(self._half())
+        lower = self._signed_gram(self._half())
         lower *= -0.5
-        result = factors.symmetric(
-            factors.blas_routine("syr2", lower)(0.5, left, right, lower=1, a=lower, overwrite_a=1)
-        )
-        if self._removed is not None:
-            result += 0.5 * (self._removed @ self._removed.T)
-        return result
+        left, right = self._in_order(left), self._in_order(right)
+        return self._whole(factors.blas_routine("syr2", lower)(0.5, left, right, lower=1, a=lower, overwrite_a=1))
 
-    def covariance(self, cavity_variance: Array, left_out: Callable[[], float]) -> Covariance:
-        """Return the products with the posterior covariance; all of it, whatever may be left out."""
-        covariance = self.covariance_lower(cavity_variance)
+    def covariance(self, cavity_variance: Array, left_out: Callable[[], float]) -> Covariance | None:
+        """Return the products with the posterior covariance; all of it, whatever may be left out.
+
+        None where a site says nothing: the covariance is found by dividing by them, at a third of the work. It takes
+        the memory of what else was computed here, which is computed anew if it is needed again.
+        """
+        if not self.site_precision.all():
+            return None
+        half = self._inverse_factor
+        del self._inverse_factor
+        half *= self._signs / self._root_precision  # products take half the time of quotients
+        covariance = self._signed_gram(half)  # its lower triangle, in the order of the factor
+        np.negative(covariance, out=covariance)
+        covariance.ravel(order="K")[:: cavity_variance.size + 1] = self._in_order(
+            cavity_variance / (1.0 + self.site_precision * cavity_variance)
+        )
         if cavity_variance.size > SQUARES_KEPT:
             squared_times = partial(factors.squared_symmetric_times, covariance)
         else:
             squared = covariance**2
             squared.ravel(order="K")[:: cavity_variance.size + 1] = 0.0
             squared_times = partial(factors.symmetric_times, squared)
-        return Covariance(partial(factors.symmetric_times, covariance), squared_times, is_whole=True)
+        times = partial(factors.symmetric_times, covariance)
+        return Covariance(self._of_all(times), self._of_all(squared_times), is_whole=True)
+
+    def _of_all(self, times: Callable[[Array], Array]) -> Callable[[Array], Array]:
+        """Return a product with vectors ``(n,)`` of all cases, where there is one in the order of the factor."""
+        return lambda vector: self._in_place(times(self._in_order(vector)))
 
     def covariance_with(self, which: NDArray[np.intp]) -> Iterator[tuple[slice, Array]]:
         r"""Yield posterior covariances ``(k, m)`` of all cases, some at a time, with those of given numbers ``(m,)``.
@@ -278,8 +311,8 @@ class SiteCorrection(Sites):
         if not by_sites:
             more, less = self.halves(self._gram)
             found = self._gram[:, which] - (more.T @ more[:, which] - less.T @ less[:, which])
-        elif self._removed is None and np.array_equal(which, np.arange(precision.size)):  # half the work
-            found = factors.symmetric(factors.gram_of_lower(self._inverse_factor * (1.0 / self._root_precision)))
+        elif np.array_equal(which, np.arange(precision.size)):  # half the work
+            found = self._whole(self._signed_gram(self._inverse_factor * (self._signs / self._root_precision)))
             found = found if found.flags.c_contiguous else found.T  # it is the same, and rows are asked for
             np.negative(found, out=found)
         else:
@@ -301,30 +334,3 @@ class SiteCorrection(Sites):
         found[self._informative] /= self.site_precision[self._informative, None]
         found[weak] = rest
         return np.asarray(found)
-
-    def covariance_lower(self, cavity_variance: Array) -> Array:
-        """Return the lower triangle ``(n, n)`` of the posterior covariance; zeros are above it.
-
-        It takes the memory of what else was computed here, which is computed anew if it is needed again.
-
-        Parameters
-        ----------
-        cavity_variance : (n,) array
-            The variances with each site taken out, as `cavity_variance` has them.
-
-        Raises
-        ------
-        ValueError
-            If a site says nothing, or is negative: it is found by dividing by them.
-        """
-        if not (self.site_precision > 0).all():
-            raise ValueError("the covariance follows from R only where every site has a positive precision.")
-        half = self._inverse_factor
-        del self._inverse_factor
-        half *= 1.0 / self._root_precision  # products take half the time of quotients
-        covariance = factors.gram_of_lower(half)
-        np.negative(covariance, out=covariance)
-        covariance.ravel(order="K")[:: cavity_variance.size + 1] = cavity_variance / (
-            1.0 + self.site_precision * cavity_variance
-        )
-        return covariance

@@ -110,8 +110,8 @@ class MatrixSiteCorrection(DenseClassCorrection):
 
     @property
     def _signs(self) -> Array:
-        negative = np.count_nonzero(self._directions[0] < 0)
-        return np.concatenate([np.ones(self._directions[0].size), -np.ones(negative)])
+        omega = self._directions[0]
+        return np.repeat([1.0, -1.0], [np.count_nonzero(omega >= 0), np.count_nonzero(omega < 0)])
 
     def _own(self, c: int, k: Array) -> None:
         """Return None."""
@@ -124,7 +124,7 @@ class MatrixSiteCorrection(DenseClassCorrection):
 
     def class_block(self, c: int) -> Array:
         """Return the block R_cc ``(n, n)``."""
-        more, less = np.split(self._half(c, np.eye(self._gram.shape[-1]), None), [self._directions[0].size])
+        more, less = np.split(self._half(c, np.eye(self._gram.shape[-1]), None), [np.count_nonzero(self._signs > 0)])
         return np.asarray(more.T @ more - less.T @ less)  # squares, at half the time of products
 
 

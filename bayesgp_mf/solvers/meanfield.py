@@ -47,11 +47,11 @@ from bayesgp_mf.types import Array
 ANNEALING = (1.0, 0.3, 0.1, 0.03, 0.01, 0.003, 0.001)
 """Extra latent noise, in mean prior variances, through which a likelihood that is not log-concave is reached."""
 ROUGH = 1e-2
-"""Tolerance on the way there."""
+"""Tolerance of what only leads to a solution, where a step is cheap."""
 SINGLE_FROM = 400
 """Cases from which first steps in single precision pay for the copy of the Gram matrix ..."""
 NEAR = 0.1
-"""... which end where no site parameter changes by more than this, in units in which the tolerance is meant ..."""
+"""... which end, as those of a noisier model, where no site changes by more than this, in units of the tolerance ..."""
 NEAR_BY_STEPS = 3e-3
 """... or, where Newton's step is not known, by more than this, ..."""
 SETTLED = 1e-4
@@ -246,7 +246,7 @@ class MeanField:
         # where there are several solutions, the one that grows out of a noisier model is the simplest; where
         # the only one is far away, the noisier models are steps on the way
         for noise in _noises(problem):
-            nearer, info = equations.iterate(state, replace(control, tolerance=ROUGH), steps, noise)
+            nearer, info = equations.iterate(state, replace(control, tolerance=NEAR), steps, noise)
             steps = info.n_iterations
             if info.status is not Status.CONVERGED:  # nor will one with less noise
                 break

@@ -38,6 +38,7 @@ from bayesgp_mf.types import Array
 
 _MOST_PRODUCTS = 30
 _LEFT_OUT = 10.0  # trace that the columns of a root may leave out, in units in which a site is of order one
+_LEAST_SIZE = 0.1  # precision, beside that of its cavity, that a negative site counts for at least
 _ROUGHEST = 0.1  # residual of the linear equations, relative to the right-hand side; finer near the solution ...
 _FINER = 0.1  # ... and finer still, by this factor, ...
 _MANY = 500  # ... from so many cases on, where a few more products cost little beside a factor
@@ -71,15 +72,13 @@ def newton_step(
     Returns
     -------
     move : SiteState or None
-        None where some sites say nothing or are negative.
+        None where some sites say nothing.
     evidence_error : float or None
         By how much the log evidence of the present sites is off, in nats, summed over cases in absolute values. None
         where the direction is that of a part of the columns of a root: it does not see what the others would change.
     """
     precision = state.precision
     alpha, correction, (mean, variance), derivs = posterior
-    if not (precision > 0).all():
-        return None, None
     covariance = correction.covariance(variance, lambda: _LEFT_OUT / strength(problem))
     if covariance is None:
         return None, None
@@ -103,15 +102,18 @@ def newton_step(
         dm = gamma * covariance_times(u) - variance * u - alpha * by_others
         return gain * (d3 * dm + by_variance * by_others), u, dm, by_others
 
+    # in relative changes, in which sites of different strength count the same; one on its way below zero is small by
+    # chance alone
+    size = precision if (precision > 0).all() else np.hypot(precision, _LEAST_SIZE / variance)
+
     def multiply(dw_relative: Array) -> Array:
-        # in relative changes, in which sites of different strength count the same
-        return np.asarray(dw_relative - respond(precision * dw_relative, 0.0)[0] / precision)
+        return np.asarray(dw_relative - respond(size * dw_relative, 0.0)[0] / size)
 
     # what `respond` returns for dW = 0, at half the price
     at_rest = gain * d3 * (gamma * covariance_times(constant) - variance * constant)
-    right = (residual.precision + at_rest) / precision
+    right = (residual.precision + at_rest) / size
     wanted = accuracy if problem.n < _MANY else _FINER * accuracy
-    dw = precision * gmres(multiply, right, min(_ROUGHEST, wanted), _MOST_PRODUCTS)
+    dw = size * gmres(multiply, right, min(_ROUGHEST, wanted), _MOST_PRODUCTS)
     _, u, dm, dvariance = respond(dw, constant)
     move = SiteState(dw, u + latent * dw)
     if not is_whole:

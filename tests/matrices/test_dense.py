@@ -188,15 +188,20 @@ def test_gmres_ends_with_the_products_it_may_use():
     assert 1e-12 < np.linalg.norm(matrix @ few - right) < np.linalg.norm(right)
 
 
-def test_lower_triangle_of_the_posterior_covariance():
-    gram, precision = random_gram(4, 70, 90), np.random.default_rng(1).uniform(1e-4, 10.0, 70)
+@pytest.mark.parametrize("n", [70, 1100])  # squares are kept, or not
+@pytest.mark.parametrize("negative", [0, 2])
+def test_products_with_the_posterior_covariance(n, negative):
+    gram, rng = random_gram(4, n, n + 20), np.random.default_rng(1)
+    precision, vector = rng.uniform(1e-4, 10.0, n), rng.standard_normal(n)
+    precision[[3, n // 2][:negative]] = -1e-2
     correction = SiteCorrection(gram, precision)
-    lower = correction.covariance_lower(correction.cavity_variance())
-    np.testing.assert_allclose(lower, np.tril(gram - correction.quadratic(gram)), atol=1e-9)
-    for bad in (0.0, -1e-3):
-        precision[3] = bad
-        with pytest.raises(ValueError, match="positive precision"):
-            SiteCorrection(gram, precision).covariance_lower(precision)
+    expected = gram - correction.quadratic(gram)
+    found = correction.covariance(correction.cavity_variance(), lambda: 0.0)
+    np.testing.assert_allclose(found.times(vector), expected @ vector, atol=1e-8)
+    squared = expected**2
+    np.fill_diagonal(squared, 0.0)
+    np.testing.assert_allclose(found.squared_times(vector), squared @ vector, atol=1e-8)
+    assert found.is_whole
 
 
 def test_rows_are_those_of_the_dense_matrix():

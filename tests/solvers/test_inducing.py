@@ -119,8 +119,8 @@ def test_white_noise_is_noise_of_each_case():
 @everything
 def test_gradients_pass_central_differences(method, likelihood, t):
     kernel, step = KERNELS["with noise"], 1e-4
-    # those of leave one out are themselves differences
-    for score, allowed in ((EvidenceScore(), 1e-7), (LooScore(), 1e-5)):
+    # a search knows sites to 1e-6 and the gradient of the evidence no better; those of leave one out are differences
+    for score, allowed in ((EvidenceScore(), 1e-6), (LooScore(), 1e-5)):
         control = bgp.Control(tolerance=1e-10, max_iterations=5000)
         target = Target(X, t, likelihood, kernel, METHODS[method], control, inducing=Z)
         evaluate, at = Objective(target, score), target.start

@@ -22,6 +22,7 @@ LIKELIHOODS = {
     "nearly a step": bgp.Probit(0.01),
     "logit": bgp.Logit(),
     "regression": bgp.likelihoods.Gaussian(0.5),
+    "an outlier": bgp.StudentT(0.3, 4.0),
 }
 
 
@@ -59,7 +60,10 @@ def problem_and_state(likelihood, extra_noise=0.0, n=12):
     """Return a problem, and a state two plain steps from the prior, which is no solution."""
     rng = np.random.default_rng(3)
     X = rng.standard_normal((n, 2))
-    problem = bgp.Problem(bgp.kernels.Gaussian(1.0, 3.0).gram(X), np.where(X[:, 0] > 0.2, 1.0, -1.0), likelihood)
+    t = np.where(X[:, 0] > 0.2, 1.0, -1.0)
+    if isinstance(likelihood, bgp.StudentT):
+        t[0] = 8.0
+    problem = bgp.Problem(bgp.kernels.Gaussian(1.0, 3.0).gram(X), t, likelihood)
     return problem, plain_step(problem, plain_step(problem, tap.init(problem), extra_noise), extra_noise)
 
 
@@ -72,7 +76,7 @@ def residual_after(problem, state, extra_noise=0.0, likelihood=None):
     asked = problem if likelihood is None else bgp.Problem(problem.gram, problem.t, likelihood)
     move = newton_step(asked, state, followed, residual, 1e-10, extra_noise)[0]
     # the derivative of the plain step along the move, of order four
-    h = 1e-3 * float(np.min(state.precision / np.maximum(np.abs(move.precision), 1e-12)))
+    h = 1e-3 * float(np.min(np.abs(state.precision) / np.maximum(np.abs(move.precision), 1e-12)))
     h = min(h, 1e-3)
 
     def along(k):
@@ -121,10 +125,15 @@ def test_solutions_take_a_handful_of_factorisations(problem):
         assert info.n_iterations <= 12, likelihood
 
 
-def test_negative_sites_and_sites_that_say_nothing_have_none(problem):
-    flips = bgp.Problem(problem.gram, problem.t, bgp.Probit(flip=0.1))
-    for state in (tap.init(problem), SiteState(np.full(problem.n, -0.01), np.zeros(problem.n))):
-        assert newton_step(flips, state, follow(flips, state), state, 0.1) == (None, None)
+def test_an_outlier_has_a_negative_site_here():
+    assert (problem_and_state(LIKELIHOODS["an outlier"])[1].precision < 0).any()
+
+
+def test_sites_that_say_nothing_have_none(problem):
+    nothing = tap.init(problem)
+    some = SiteState(np.where(np.arange(problem.n) == 3, 0.0, 0.5), np.zeros(problem.n))
+    for state in (nothing, some):
+        assert newton_step(problem, state, follow(problem, state), state, 0.1) == (None, None)
 
 
 @pytest.mark.parametrize("solver", [naive, tap], ids=["naive", "tap"])

@@ -91,10 +91,14 @@ def test_work_on_a_single_gram_matrix_is_in_single_precision():
     gram, precision = problem_of(KERNELS[0], bgp.Probit()).gram, np.linspace(0.1, 3.0, 60)
     double, rough = SiteCorrection(gram, precision), SiteCorrection(gram.astype(np.float32), precision)
     shift = np.linspace(-1.0, 1.0, 60)
-    for of in (lambda c: c.weights(shift), lambda c: c.cavity_variance(), lambda c: c.multiply(shift)):
+    variance = double.cavity_variance()
+    for of in (
+        lambda c: c.weights(shift),
+        lambda c: c.cavity_variance(),
+        lambda c: c.multiply(shift),
+        lambda c: c.covariance(variance, lambda: 0.0).times(shift),
+    ):
         assert 0.0 < np.max(np.abs(of(rough) - of(double))) < 1e-4
-    lower = rough.covariance_lower(double.cavity_variance())
-    assert lower.dtype == np.float32
     matrix = np.asfortranarray(np.eye(120) + 0.5, dtype=np.float32)
     inverse = triangular_inverse(cholesky(matrix))
     assert inverse.dtype == np.float32
