@@ -163,10 +163,11 @@ def evidence_error(
     """
     points, errors = gram.inducing, []
     with_left, own, unknown = gram, gram.own, False
-    if len(points.left_out):
+    left_out = points.left_out[[not _repeats(kernel, each, points.used) for each in points.left_out]]
+    if len(left_out):
         beside = inducing_gram(kernel, X, points.beside)
-        columns, unknown = _columns(kernel, X, beside, points.left_out)
-        unknown = unknown and not _determined(kernel, points.used, points.left_out)
+        columns, unknown = _columns(kernel, X, beside, left_out)
+        unknown = unknown and not _determined(kernel, points.used, left_out)
         with_left = replace(beside, source=np.hstack([beside.root[:], columns]), known=None, keep_root=False)
         own = np.maximum(beside.own - np.einsum("ij,ij->i", columns, columns), 0.0)
         vars(with_left)["own"] = own  # what is left of it by rounding alone may be below zero
@@ -209,6 +210,16 @@ def rounding_error(gram: InducingGram, alpha: Array, precision: Array) -> float:
 def _triangular(factor: Array, values: Array) -> Array:
     """Return the solution of L' x = values."""
     return np.asarray(solve_triangular(factor, values, lower=True, trans=1))
+
+
+def _repeats(kernel: Any, point: Array, used: Array) -> bool:
+    """Tell whether an input is one of those used by other numbers, such as a pole: it is at any distance of these."""
+    there = np.vstack([point, used])
+    pair = there[[0, 1 + int(np.argmin(_unshared(kernel.cross(there, there))[0, 1:]))]]
+    if np.any(np.ptp(pair[:, _groups(kernel, pair)], axis=0)):
+        return False
+    spreads = (_spread(pair, 2.0**k) for k in range(DOUBLINGS))
+    return all(_unshared(kernel.cross(each, each))[0, 1] < DIGITS for each in spreads)
 
 
 def _determined(kernel: Any, used: Array, left_out: Array) -> bool:

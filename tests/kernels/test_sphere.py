@@ -99,6 +99,23 @@ def test_repeats_across_the_date_line_do_not_take_the_digits_of_inducing_cases(m
     assert float(idata["fit"]["independent"]) < 1e-9
 
 
+@pytest.mark.parametrize("shape", [Gaussian, Matern32])
+def test_a_pole_by_several_longitudes_among_inducing_inputs_takes_nothing(shape):
+    """As in a grid of the globe; there is no warning."""
+    X = np.stack(np.meshgrid(np.arange(0.0, 360.0, 30.0), np.arange(-90.0, 91.0, 15.0)), axis=-1).reshape(-1, 2)
+    kernel = OnSphere(shape(3000.0), [0, 1])
+    rng = np.random.default_rng(1)
+    y, inducing = rng.poisson(2.0, len(X)), rng.permutation(X)[:60]
+    pole = np.abs(inducing[:, 1]) == 90.0
+    once = np.vstack([inducing[~pole], [[0.0, -90.0], [0.0, 90.0]]])
+    found, wanted = (
+        float(bgp.fit(X, y, kernel, bgp.Poisson(), inducing=each, draws=2, random_seed=1)["fit"]["log_evidence"])
+        for each in (inducing, once)
+    )
+    assert len(once) < len(inducing)
+    assert found == pytest.approx(wanted, abs=1e-9)
+
+
 @metrics
 @pytest.mark.parametrize("radius", [1e-200, 1e200])
 def test_covariances_do_not_depend_on_the_unit_of_length(metric, radius):
