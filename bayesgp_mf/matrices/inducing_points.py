@@ -163,7 +163,9 @@ def evidence_error(
     """
     points, errors = gram.inducing, []
     with_left, own, unknown = gram, gram.own, False
-    left_out = points.left_out[[not _repeats(kernel, each, points.used) for each in points.left_out]]
+    left_out = points.left_out
+    if len(left_out):
+        left_out = left_out[~_repeated(kernel, left_out, points.used)]
     if len(left_out):
         beside = inducing_gram(kernel, X, points.beside)
         columns, unknown = _columns(kernel, X, beside, left_out)
@@ -212,10 +214,16 @@ def _triangular(factor: Array, values: Array) -> Array:
     return np.asarray(solve_triangular(factor, values, lower=True, trans=1))
 
 
-def _repeats(kernel: Any, point: Array, used: Array) -> bool:
-    """Tell whether an input is one of those used by other numbers, such as a pole: it is at any distance of these."""
-    there = np.vstack([point, used])
-    pair = there[[0, 1 + int(np.argmin(_unshared(kernel.cross(there, there))[0, 1:]))]]
+def _repeated(kernel: Any, left_out: Array, used: Array) -> NDArray[np.bool_]:
+    """Tell which of some inputs are one of those used by other numbers, such as a pole by another longitude."""
+    there, number = np.vstack([left_out, used]), len(left_out)
+    unshared = _unshared(kernel.cross(there, there))[:number, number:]
+    pairs = zip(unshared.min(axis=1), left_out, used[unshared.argmin(axis=1)], strict=True)
+    return np.array([least < DIGITS and _is_one(kernel, np.stack(pair)) for least, *pair in pairs])
+
+
+def _is_one(kernel: Any, pair: Array) -> bool:
+    """Tell whether two inputs ``(2, d)`` have one function value, also with their numbers however far apart."""
     if np.any(np.ptp(pair[:, _groups(kernel, pair)], axis=0)):
         return False
     spreads = (_spread(pair, 2.0**k) for k in range(DOUBLINGS))
