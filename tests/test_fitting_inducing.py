@@ -281,3 +281,6 @@ def test_a_rough_field_asks_for_so_many_inducing_cases_that_little_is_left_to_no
     assert check.doubled <= check.needed < 600
     enough = bgp.diagnostics.inducing(fit(places, labels, Gaussian(1.0), inducing=20), random_seed=1)
     assert enough.needed is None
+    some, labels = places[:106], labels[:106]
+    all_of_them = bgp.diagnostics.inducing(fit(some, labels, Matern32(0.02), inducing=40), random_seed=1)
+    assert all_of_them.needed == 106  # rounded it were 110, and there are no more

@@ -171,7 +171,7 @@ def _needed(number: int, doubled: int, left: float, left_doubled: float, most: i
         return None
     power = log(left / left_doubled) / log(doubled / number)
     log_number = min(log(doubled) + log(left_doubled / LITTLE) / power, log(most))
-    return int(float(f"{exp(log_number):.2g}"))
+    return min(int(float(f"{exp(log_number):.2g}")), most)
 
 
 def _undetermined(kernel: Kernel, X: Array, matrix: InducingGram) -> NDArray[np.intp]:

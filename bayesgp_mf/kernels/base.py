@@ -41,7 +41,8 @@ def is_outdated(derived: type, name: str, sources: tuple[str, ...]) -> bool:
     """Tell whether a class has one of the methods ``sources`` from a newer class than the method ``name``."""
 
     def age(name: str) -> int:
-        return next(i for i, parent in enumerate(derived.__mro__) if name in vars(parent))
+        mro = derived.__mro__
+        return next((i for i, parent in enumerate(mro) if name in vars(parent)), len(mro))
 
     return any(age(name) > age(source) for source in sources)
 

@@ -12,6 +12,7 @@ from bayesgp_mf import kernels  # whose parts are walked through when one is mad
 from bayesgp_mf.arguments import check_one_of
 from bayesgp_mf.kernels.base import Kernel
 from bayesgp_mf.kernels.combinations import check_of_one, depth_around
+from bayesgp_mf.kernels.functionals import Functional
 from bayesgp_mf.kernels.values import Columns, as_columns, chosen, positions, positive, put_back
 from bayesgp_mf.kernels.warped import WarpedInputs
 from bayesgp_mf.types import Array
@@ -49,8 +50,9 @@ class OnSphere(WarpedInputs):
     Raises
     ------
     ValueError
-        If ``columns`` are not two, ``kernel`` is of some columns only, tells groups or has several length scales, or is
-        not valid with "haversine"; later, if a longitude is beyond 360 degrees to either side, or a latitude beyond 90.
+        If ``columns`` are not two, or latitude is named first; if ``kernel`` is of some columns only, or of slopes or
+        differences, tells groups, has several length scales, or is not valid with "haversine"; later, if a longitude is
+        beyond 360 degrees to either side, or a latitude beyond 90.
     TypeError
         If ``kernel`` is no kernel, or one for each class.
 
@@ -80,9 +82,12 @@ class OnSphere(WarpedInputs):
         check_of_one("OnSphere", kernel)
         check_one_of("metric", metric, *get_args(Metric))
         found = as_columns(columns)
-        if found is None or len(found) != 2:
-            raise ValueError(f"columns must be longitude and latitude, such as columns=[0, 1], got {columns!r}.")
-        of_some = any(getattr(part, "columns", None) is not None for part in kernels.all_parts(kernel))
+        if found is None or len(found) != 2 or str(found[0]).lower().startswith("lat"):
+            raise ValueError(
+                f"columns must be longitude and latitude, in this order, such as columns=[0, 1], got {columns!r}."
+            )
+        parts = list(kernels.all_parts(kernel))
+        of_some = any(getattr(part, "columns", None) is not None or isinstance(part, Functional) for part in parts)
         if of_some or kernel.readers("groups", 3) or any(value.ndim for value in kernel.params.values()):
             raise ValueError(
                 "the kernel in OnSphere is of places alone, with one length scale and no columns of its own, got "
@@ -100,9 +105,10 @@ class OnSphere(WarpedInputs):
 
     def warp(self, X: Array) -> Array:
         """Return places ``(n, d)`` as points ``(n, 3)`` on the sphere."""
-        longitude, latitude = np.radians(chosen(self.columns, X)).T
-        ring = np.cos(latitude)
-        points = np.column_stack([ring * np.cos(longitude), ring * np.sin(longitude), np.sin(latitude)])
+        longitude, latitude = chosen(self.columns, X).T
+        # a pole, and a meridian by any of its numbers, is one place to the last digit
+        ring, longitude = np.sin(np.radians(90.0 - np.abs(latitude))), np.radians(longitude % 360.0)
+        points = np.column_stack([ring * np.cos(longitude), ring * np.sin(longitude), np.sin(np.radians(latitude))])
         return np.asarray(self.radius * points)
 
     def _unwarped(self, X: Array, gradient: Array) -> Array:
@@ -115,7 +121,7 @@ class OnSphere(WarpedInputs):
 
     def _along(self, inputs: tuple[Array, ...]) -> tuple[Array, Array]:
         """Return the distances ``(a, b)`` along great circles, and the same as inputs ``(a b, 1)``."""
-        points = self._seen(inputs)
+        points = [each / self.radius for each in self._seen(inputs)]  # whose squares are numbers at any radius
         angles = 2.0 * np.arctan2(cdist(points[0], points[-1]), cdist(points[0], -points[-1]))  # digits at both ends
         distances = np.asarray(self.radius * angles)
         return distances, distances.reshape(-1, 1)
@@ -140,9 +146,9 @@ class OnSphere(WarpedInputs):
         distances, flat = self._along((A, B))
         slopes = self.kernel.inputs_vjp(ORIGIN, flat, cross_bar.reshape(1, -1)).reshape(distances.shape)
         # of two points p, q on the sphere the distance changes by -p / (R sin(distance / R)) in q
-        sines = self.radius * np.sin(distances / self.radius)
+        sines = np.sin(distances / self.radius)
         each = np.divide(slopes, sines, out=np.zeros_like(sines), where=sines > 0.0)
-        return self._unwarped(B, -each.T @ self.warp(A))
+        return self._unwarped(B, -each.T @ (self.warp(A) / self.radius))
 
     def _check(self, X: Array) -> None:
         for column, degrees, (name, limit) in zip(self.columns, chosen(self.columns, X).T, LIMITS.items(), strict=True):

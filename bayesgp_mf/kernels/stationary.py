@@ -99,7 +99,7 @@ class Stationary(Homogeneous):
         super().__init_subclass__(**options)
         drop_outdated(cls, Stationary, {"_profile_and_slope": ("profile", "slope")})
         drop_outdated(cls, Stationary, {"curvatures": ("profile", "slope", "gram", "cross")})
-        drop_outdated(cls, Kernel, {"on_great_circles": ("profile",)})
+        drop_outdated(cls, Kernel, {"on_great_circles": ("profile", "_both")})
 
     @abc.abstractmethod
     def profile(self, squared: Array) -> Array:

@@ -163,10 +163,13 @@ def evidence_error(
     """
     points, errors = gram.inducing, []
     with_left, own, unknown = gram, gram.own, False
-    if len(points.left_out):
+    left_out = points.left_out
+    if len(left_out):
+        left_out = left_out[~_repeated(kernel, left_out, points.used)]
+    if len(left_out):
         beside = inducing_gram(kernel, X, points.beside)
-        columns, unknown = _columns(kernel, X, beside, points.left_out)
-        unknown = unknown and not _determined(kernel, points.used, points.left_out)
+        columns, unknown = _columns(kernel, X, beside, left_out)
+        unknown = unknown and not _determined(kernel, points.used, left_out)
         with_left = replace(beside, source=np.hstack([beside.root[:], columns]), known=None, keep_root=False)
         own = np.maximum(beside.own - np.einsum("ij,ij->i", columns, columns), 0.0)
         vars(with_left)["own"] = own  # what is left of it by rounding alone may be below zero
@@ -209,6 +212,22 @@ def rounding_error(gram: InducingGram, alpha: Array, precision: Array) -> float:
 def _triangular(factor: Array, values: Array) -> Array:
     """Return the solution of L' x = values."""
     return np.asarray(solve_triangular(factor, values, lower=True, trans=1))
+
+
+def _repeated(kernel: Any, left_out: Array, used: Array) -> NDArray[np.bool_]:
+    """Tell which of some inputs are one of those used by other numbers, such as a pole by another longitude."""
+    there, number = np.vstack([left_out, used]), len(left_out)
+    unshared = _unshared(kernel.cross(there, there))[:number, number:]
+    pairs = zip(unshared.min(axis=1), left_out, used[unshared.argmin(axis=1)], strict=True)
+    return np.array([least < DIGITS and _is_one(kernel, np.stack(pair)) for least, *pair in pairs])
+
+
+def _is_one(kernel: Any, pair: Array) -> bool:
+    """Tell whether two inputs ``(2, d)`` have one function value, also with their numbers however far apart."""
+    if np.any(np.ptp(pair[:, _groups(kernel, pair)], axis=0)):
+        return False
+    spreads = (_spread(pair, 2.0**k) for k in range(DOUBLINGS))
+    return all(_unshared(kernel.cross(each, each))[0, 1] < DIGITS for each in spreads)
 
 
 def _determined(kernel: Any, used: Array, left_out: Array) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -66,8 +67,8 @@ def plot_map(
     Returns
     -------
     list of matplotlib.axes.Axes
-        One for each panel. One unit is as long upwards as across; of inputs that are called longitude and latitude, in
-        kilometres at their mean latitude.
+        One for each panel. One unit is as long upwards as across; of inputs that are called longitude and latitude (or
+        lon, long, lng and lat), in kilometres at their mean latitude.
 
     Raises
     ------
@@ -98,7 +99,7 @@ def plot_map(
         names, places = [fit.names[column] for column in columns], X[:, columns]
     corners = places if rings is None else np.concatenate([outer for outer, *_ in rings])
     across, upwards = np.ptp(corners, axis=0)
-    degrees = _on_globe(names)
+    degrees = _on_globe(names) and np.all(np.abs(corners[:, 1]) <= 90.0)
     aspect = 1.0 / np.cos(np.radians(np.mean(corners[:, 1]))) if degrees else 1.0
     axes = panels(ax, len(values), stacked=across > WIDE * aspect * upwards)
     for each, (title, colours, z) in zip(axes, values, strict=True):
@@ -157,8 +158,7 @@ def _of_part(part: Part, X: Array, threshold: float | None, scale: Scale) -> tup
 
 def _on_globe(names: list[str]) -> bool:
     """Tell whether two inputs are called longitude and latitude."""
-    across, upwards = (name.lower() for name in names)
-    return across.startswith(("lon", "lng")) and upwards.startswith("lat")
+    return all(map(re.match, (r"(?i)(lng|long?)(itude?)?(?![a-z])", r"(?i)lat(itude?)?(?![a-z])"), names))
 
 
 def _rings(shapes: Any, count: int) -> tuple[list[list[Array]], list[int]]:

@@ -9,6 +9,7 @@ import bayesgp_mf as bgp
 from bayesgp_mf.kernels import (
     Bias,
     Categorical,
+    Difference,
     Gaussian,
     Linear,
     Matern12,
@@ -72,6 +73,56 @@ def test_longitudes_wrap_poles_are_one_place_and_antipodes_are_farthest(metric):
     assert distances(on(metric), across, across)[0, 1] == pytest.approx(np.radians(0.1) * 6371.0, rel=1e-5)
 
 
+SAME = np.array([[180.0, 10.0], [-180.0, 10.0], [0.0, -4.0], [360.0, -4.0], [-360.0, -4.0], [7.0, 90.0], [70.0, 90.0]])
+
+
+@metrics
+def test_one_place_by_several_numbers_is_one_to_the_last_digit(metric):
+    """So that derivatives, starts of searches, priors and inducing cases do not take rounding for distances."""
+    kernel, first = on(metric), [0, 0, 2, 2, 2, 5, 5]
+    np.testing.assert_array_equal(kernel.warp(SAME), kernel.warp(SAME[first]))
+    for i, j in enumerate(first):
+        assert not kernel.inputs_vjp(SAME[[j]], SAME[[i]], np.ones((1, 1))).any()
+    often = np.vstack([SAME[np.resize(range(7), 100)], PLACES])
+    by_one_number = np.vstack([SAME[np.resize(first, 100)], PLACES])
+    for each, other in zip(kernel.spans(often)["lengthscale"], kernel.spans(by_one_number)["lengthscale"], strict=True):
+        assert each == other
+
+
+@metrics
+def test_repeats_across_the_date_line_do_not_take_the_digits_of_inducing_cases(metric):
+    stations = np.vstack([np.column_stack([np.full(20, 180.0), PLACES[:20, 1]]), PLACES[20:40]])
+    X = np.vstack([stations, stations, stations * np.where(stations == 180.0, -1.0, 1.0)])
+    options = {"likelihood": bgp.Poisson(), "inducing": 110, "draws": 2, "random_seed": 1}
+    idata = bgp.fit(X, RNG.poisson(2.0, 120), on(metric, 2000.0), **options)
+    assert idata["fit"].sizes["inducing"] == 40
+    assert float(idata["fit"]["independent"]) < 1e-9
+
+
+@pytest.mark.parametrize("shape", [Gaussian, Matern32])
+def test_a_pole_by_several_longitudes_among_inducing_inputs_takes_nothing(shape):
+    """As in a grid of the globe; there is no warning."""
+    X = np.stack(np.meshgrid(np.arange(0.0, 360.0, 30.0), np.arange(-90.0, 91.0, 15.0)), axis=-1).reshape(-1, 2)
+    kernel = OnSphere(shape(3000.0), [0, 1])
+    rng = np.random.default_rng(1)
+    y, inducing = rng.poisson(2.0, len(X)), rng.permutation(X)[:60]
+    pole = np.abs(inducing[:, 1]) == 90.0
+    once = np.vstack([inducing[~pole], [[0.0, -90.0], [0.0, 90.0]]])
+    found, wanted = (
+        float(bgp.fit(X, y, kernel, bgp.Poisson(), inducing=each, draws=2, random_seed=1)["fit"]["log_evidence"])
+        for each in (inducing, once)
+    )
+    assert len(once) < len(inducing)
+    assert found == pytest.approx(wanted, abs=1e-9)
+
+
+@metrics
+@pytest.mark.parametrize("radius", [1e-200, 1e200])
+def test_covariances_do_not_depend_on_the_unit_of_length(metric, radius):
+    found = on(metric, 0.7 * radius, radius=radius).gram(PLACES)
+    np.testing.assert_allclose(found, on(metric, 0.7, radius=1.0).gram(PLACES), rtol=1e-12)
+
+
 @metrics
 def test_covariances_do_not_change_when_the_sphere_turns(metric):
     kernel, (turn, _) = on(metric), np.linalg.qr(RNG.normal(size=(3, 3)))
@@ -103,10 +154,15 @@ class Other(Matern12):
         return np.exp(-squared)
 
 
+class OtherBoth(Matern12):
+    def _both(self, squared):
+        return np.exp(-squared), -np.exp(-squared)
+
+
 def test_a_kernel_that_no_theorem_is_of_is_refused_along_great_circles():
     OnSphere(2.0 * Matern12(5.0) * Matern12(2.0) + Bias(), metric="haversine")
     mixed = Matern12() + Matern32()
-    for kernel in (Other(), White(), Linear(), mixed, Matern12() ** 2, Slope(Gaussian(), 0)):
+    for kernel in (Other(), OtherBoth(), White(), Linear(), mixed, Matern12() ** 2):
         with pytest.raises(ValueError, match="metric='chordal'"):
             OnSphere(kernel, metric="haversine")
 
@@ -116,6 +172,9 @@ def test_a_kernel_that_no_theorem_is_of_is_refused_along_great_circles():
     [
         ({"columns": None}, "columns must be longitude and latitude"),
         ({"columns": ["lon", "lat", "height"]}, "columns must be longitude and latitude"),
+        ({"columns": ["Latitude", "Longitude"]}, "longitude and latitude, in this order"),
+        ({"kernel": Slope(Gaussian(), "latitude")}, "of places alone"),
+        ({"kernel": Bias() + Difference(Gaussian(), 0, 1)}, "of places alone"),
         ({"metric": "euclidean"}, "metric must be"),
         ({"radius": 0.0}, "radius must be finite and > 0"),
         ({"kernel": Matern32([1.0, 2.0, 3.0])}, "one length scale"),

@@ -8,10 +8,10 @@ import pytest
 
 import bayesgp_mf as bgp
 from bayesgp_mf.inference.assembly import assemble_inducing, inducing_error
-from bayesgp_mf.kernels import Bias, Categorical, Gaussian, Linear, Matern32
+from bayesgp_mf.kernels import Bias, Categorical, Gaussian, Linear, Matern32, OnSphere
 from bayesgp_mf.likelihoods import Gaussian as Noise
 from bayesgp_mf.matrices.inducing import independent_points, inducing_gram
-from bayesgp_mf.matrices.inducing_points import inducing_points
+from bayesgp_mf.matrices.inducing_points import _repeated, inducing_points
 from bayesgp_mf.methods import METHODS
 
 RNG = np.random.default_rng(3)
@@ -139,3 +139,13 @@ def test_a_fit_says_what_it_left_out():
     assert quality.inducing_error == stated > 0.1
     assert "inducing inputs that nearly repeat" in quality.sentence.lower()
     assert "inducing_error" not in bgp.fit(x, t, Gaussian(1.0, 2.0), Noise(1e-3), inducing=line, **options)["fit"]
+
+
+def test_only_inputs_that_are_one_at_any_distance_of_their_numbers_repeat_another():
+    """Those that are too near for double precision do not: they say what the slope is."""
+    globe, used = OnSphere(Gaussian(3000.0), [0, 1]), np.array([[20.0, 90.0], [180.0, 5.0], [3.0, 4.0]])
+    left_out = np.array([[70.0, 90.0], [-180.0, 5.0], [3.0 + 1e-9, 4.0], [3.0, 4.0 + 1e-9], [30.0, 40.0]])
+    assert _repeated(globe, left_out, used).tolist() == [True, True, False, False, False]
+    groups = OnSphere(Gaussian(3000.0), [0, 1]) + Categorical(1e-16, columns=2)
+    beside = [np.column_stack([each, np.full(len(each), group)]) for group, each in ((1.0, left_out[:2]), (0.0, used))]
+    assert not _repeated(groups, *beside).any()

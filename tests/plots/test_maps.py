@@ -114,6 +114,21 @@ def test_degrees_are_as_long_as_they_are_there():
 
 
 @pytest.mark.parametrize(
+    ("names", "away", "is_degrees"),
+    [
+        (("longevity", "latency"), 60.0, False),
+        (("lon", "lat"), 120.0, False),
+        (("long", "lat"), 60.0, True),
+        (("LON_deg", "Lat (deg)"), 60.0, True),
+    ],
+)
+def test_other_inputs_are_not_taken_for_degrees(names, away, is_degrees):
+    frame = PLACES.set_axis(names, axis=1) + np.array([0.0, away])
+    idata = bgp.fit(frame, TARGETS["labels"][0], bgp.kernels.Gaussian(1.0), draws=20, random_seed=1)
+    assert (plot_map(idata)[0].get_aspect() > 1.5) == is_degrees
+
+
+@pytest.mark.parametrize(
     ("shapes", "options", "words"),
     [
         (SQUARES[:5], {}, "the area of each place, got 5 for 6 places"),
