@@ -122,6 +122,7 @@ def test_degrees_are_as_long_as_they_are_there():
         (None, {"scale": "probability"}, "scale must be"),
         (None, {"ax": []}, "ax must hold 2 axes"),
         (None, {"threshold": np.nan}, "threshold must be a finite number"),
+        (None, {"threshold": "high"}, "threshold must be a finite number, got 'high'"),
     ],
 )
 def test_what_is_no_map_is_refused(shapes, options, words):
