@@ -376,6 +376,7 @@ def _with_inducing_error(found: Tuned) -> Tuned:
     return replace(found, posterior=found.posterior.with_parts(stated))
 
 
+@naming_absent()
 def predict(
     idata: Container,
     X_new: ArrayLike,

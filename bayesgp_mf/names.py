@@ -73,7 +73,10 @@ ARGUMENTS = {
     "n_jobs": "A fit has no jobs; cross_val_score(..., n_jobs=2) and GridSearchCV have",
     "n_restarts_optimizer": "It is hyper=hyper.Evidence(starts=n_restarts_optimizer + 1)",
     "optimizer": "optimizer=None is hyper=None, which keeps the kernel; else hyper='evidence'",
-    "exposure": "An exposure is given by its logarithm: offset=np.log(exposure) of bgp.fit",
+    "exposure": "An exposure is given by its logarithm: offset=np.log(exposure) of bgp.fit and bgp.predict",
+    "verbose": "Bars of progress are progress=False or True",
+    "sigma": "The variance of the noise is noise_variance=sigma**2; with outliers, StudentT(scale, df)",
+    "samples": "The number of draws is draws=...; of predict it is that of the fit",
 }
 """Arguments that there were before, are called otherwise or are elsewhere, and what is in their place."""
 

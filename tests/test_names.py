@@ -61,6 +61,11 @@ def test_a_name_that_is_nearly_right_or_in_a_room_is_found():
         _ = bgp.Gaussian
 
 
+def test_a_formula_is_answered_with_columns():
+    with pytest.raises(ValueError, match=r"got 'y ~ age'\. Of a formula pass the columns, as fit\(table"):
+        bgp.fit("y ~ age", LABELS)
+
+
 def test_the_better_names_are_ours():
     assert kernels.RBF is kernels.Gaussian
     assert bgp.GPClassifier is bgp.sklearn.GPClassifier
@@ -82,6 +87,12 @@ def test_the_better_names_are_ours():
         (lambda: bgp.fit(X, COUNTS, likelihood="poisson", exposure=np.ones(12)), r"offset=np\.log\(exposure\)"),
         (lambda: bgp.fit(X, LABELS, sample_weight=np.ones(12)), "weights="),
         (lambda: bgp.fit(X, LABELS, class_weight="balanced"), "GPClassifier"),
+        (lambda: bgp.fit(X, LABELS, verbose=True), "progress="),
+        (lambda: bgp.predict(None, X, exposure=np.ones(12)), r"of bgp\.fit and bgp\.predict"),
+        (lambda: bgp.predict(None, X, seed=1), "random_seed="),
+        (lambda: bgp.predict(None, X, quantile=[0.5]), "Is it quantiles"),
+        (lambda: bgp.prior_predictive(X, samples=10), "draws="),
+        (lambda: likelihoods.Gaussian(sigma=1.0), r"noise_variance=sigma\*\*2"),
         (lambda: bgp.GPRegressor(likelihood="poisson").fit(X, COUNTS, offset=np.zeros(12)), "It is of bgp.fit"),
         (lambda: bgp.GPClassifier().fit(X, LABELS, exposure=np.ones(12)), r"offset=np\.log\(exposure\) of bgp\.fit"),
         (lambda: bgp.GPClassifier(n_jobs=2), "cross_val_score"),
@@ -140,7 +151,7 @@ def test_a_likelihood_may_be_a_word(word, likelihood, y):
         ("negative_binomial", r"needs dispersion: write likelihoods\.NegativeBinomial\(dispersion=\.\.\.\)"),
         ("zero_inflated", r"write likelihoods\.ZeroInflated\(counts=\.\.\., probability=\.\.\.\)"),
         ("binomial", "needs trials"),
-        ("ordinal", "needs cuts"),
+        ("ordinal", r"needs cuts: write .*; help\(likelihoods\.Ordinal\) has an example"),
         ("bernoulli", r"likelihoods\.Probit\(\) or likelihoods\.Logit"),
         ("poison", r"must be one of \['beta', .*'poisson'"),
     ],

@@ -42,7 +42,7 @@ _WORDS = {
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ModelComparison:
-    """Models side by side; ``print`` shows the table and the sentence.
+    """Models side by side, shown as the table and the sentence.
 
     Attributes
     ----------
@@ -62,6 +62,8 @@ class ModelComparison:
 
     def __str__(self) -> str:
         return f"{self.table.to_string(float_format='{:.3f}'.format)}\n{self.sentence}"
+
+    __repr__ = __str__
 
 
 def compare(

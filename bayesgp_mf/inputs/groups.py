@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numbers
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -21,6 +22,9 @@ from bayesgp_mf.inputs.tables import (
 )
 from bayesgp_mf.kernels import Kernel
 from bayesgp_mf.types import Array
+
+DATE = re.compile(r"\d{4}-\d\d-\d\d([ T]|$)")
+"""A date as tables in text hold it, ISO 8601, with or without a time."""
 
 
 def as_inputs_of(kernel: Kernel, X: ArrayLike, *, further: bool = False) -> tuple[Array, Kernel]:
@@ -181,7 +185,7 @@ def columns_of_groups(X: Any) -> list[int]:
     Raises
     ------
     ValueError
-        If a text is missing, or a column holds dates, which are none.
+        If a text is missing, or a column holds dates, also as text, which are none.
     """
     found = []
     for j in range(_width(X)):
@@ -189,9 +193,16 @@ def columns_of_groups(X: Any) -> list[int]:
         if getattr(dtype, "kind", None) in ("M", "m"):
             raise ValueError(
                 f"X holds dates or durations in column {_named(X, j)!r}. Make numbers of them, such as days: "
-                "(X[column] - X[column].min()).dt.days; or, where each is a group of its own, text."
+                "(X[column] - X[column].min()).dt.days; or, where each is a group of its own, .astype('category')."
             )
-        if hasattr(dtype, "categories") or _texts("X", X, j) is not None:
+        texts = None if hasattr(dtype, "categories") else _texts("X", X, j)
+        if texts and all(DATE.match(each) for each in texts):
+            raise ValueError(
+                f"X holds dates as text in column {_named(X, j)!r}, such as {texts[0]!r}: each would be a group of its "
+                "own. Make numbers of them, such as days: pd.to_datetime(X[column]).sub(start).dt.days; or, where each "
+                "is a group indeed, X[column].astype('category')."
+            )
+        if hasattr(dtype, "categories") or texts is not None:
             found.append(j)
     return found
 

@@ -84,7 +84,10 @@ def by_word(word: str) -> Likelihood:
     parameters = inspect.signature(_BY_NAME[found]).parameters.values()
     if needed := [each.name for each in parameters if each.default is each.empty]:
         write = ", ".join(f"{name}=..." for name in needed)
-        raise ValueError(f"likelihood={word!r} needs {', '.join(needed)}: write likelihoods.{found}({write}).")
+        raise ValueError(
+            f"likelihood={word!r} needs {', '.join(needed)}: write likelihoods.{found}({write}); "
+            f"help(likelihoods.{found}) has an example."
+        )
     return _BY_NAME[found]()
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
+from numbers import Real
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -86,7 +87,7 @@ def plot_map(
     ['Mean of the target', 'Its standard deviation', 'Probability that it exceeds 2']
     """
     check_scale(scale)
-    if threshold is not None and not np.isfinite(threshold):
+    if threshold is not None and not (isinstance(threshold, Real) and np.isfinite(threshold)):
         raise ValueError(f"threshold must be a finite number, got {threshold!r}.")
     fit = fitted(idata, **given)
     if fit.likelihood.has_classes:

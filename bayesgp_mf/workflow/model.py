@@ -40,6 +40,7 @@ from bayesgp_mf.matrices.blas import one_thread_if_small
 from bayesgp_mf.matrices.factors import psd_root
 from bayesgp_mf.matrices.memory import check_draws, check_memory
 from bayesgp_mf.methods import get_method
+from bayesgp_mf.names import naming_absent
 from bayesgp_mf.types import Array
 
 LARGEST_LOG = 700.0
@@ -209,6 +210,7 @@ def generative_of(
 FEWER_DRAWS = "Ask for fewer: prior_predictive(..., draws=...)."
 
 
+@naming_absent()
 def prior_predictive(
     X: Any,
     kernel: Any = None,

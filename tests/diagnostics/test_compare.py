@@ -62,6 +62,7 @@ def test_it_says_what_both_prefer(fits):
     assert found.sentence.startswith("Both the evidence and leave-one-out prefer smooth, by")
     for value in (-off["log_bayes_factor"], -off["elpd_difference"], off["dse"]):
         assert f"{value:.2g}" in found.sentence
+    assert repr(found) == str(found)
     assert str(found).endswith(found.sentence)
     assert "line" in str(found)
 

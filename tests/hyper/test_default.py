@@ -227,6 +227,13 @@ def test_categories_are_groups_and_dates_are_refused():
     bgp.predict(bgp.fit(frame, LABELS, **PLAIN), frame.iloc[:3], draws=False)
     with pytest.raises(ValueError, match="dates or durations in column 'when'"):
         bgp.fit(frame.assign(when=pd.Timestamp("2024-01-01")), LABELS)
+    days = pd.Series(pd.date_range("2024-01-01", periods=N).astype(str))
+    for dates in (days, days + " 12:30:00"):  # as read_csv leaves them
+        with pytest.raises(ValueError, match=r"dates as text in column 'when', such as '2024-01-01.*'category'"):
+            bgp.fit(frame.assign(when=dates), LABELS)
+    for groups in (days.astype("category"), days + "-ward"):
+        kinds = [type(term) for term in default_model(frame.assign(when=groups), LABELS).kernel.terms]
+        assert kinds == [Gaussian, Categorical, Categorical, Bias]
 
 
 @pytest.mark.parametrize("bounds", [3.0, "ab", (1, 2, 3), (np.nan, 1.0)])

@@ -137,6 +137,7 @@ def test_other_inputs_are_not_taken_for_degrees(names, away, is_degrees):
         (None, {"scale": "probability"}, "scale must be"),
         (None, {"ax": []}, "ax must hold 2 axes"),
         (None, {"threshold": np.nan}, "threshold must be a finite number"),
+        (None, {"threshold": "high"}, "threshold must be a finite number, got 'high'"),
     ],
 )
 def test_what_is_no_map_is_refused(shapes, options, words):
