@@ -133,6 +133,13 @@ def _close_fences(app, docname, source):
     source[0] = re.sub(r"\n\n( *```)\n", r"\n\1\n", source[0])
 
 
+def _open_one_branch(app, pagename, templatename, context, doctree):
+    """Show in the sidebar what is below the branch of the page alone: as many links as pages on each page are slow."""
+    toctree = context.get("toctree")
+    if toctree is not None:
+        context["toctree"] = lambda **options: toctree(**(options | {"collapse": True}))
+
+
 def _show_arguments(app, what, name, obj, options, signature, returned):
     """Show the arguments of ``__init__``: autodoc takes those of the ``__new__`` of `NamingAbsent`, which are any."""
     if what != "class" or signature != "(*args, **options)":
@@ -142,6 +149,7 @@ def _show_arguments(app, what, name, obj, options, signature, returned):
 
 
 def setup(app):
+    app.connect("html-page-context", _open_one_branch, priority=400)  # before the theme asks
     app.connect("source-read", _close_fences)
     app.connect("autodoc-process-signature", _show_arguments)
     app.connect("autodoc-skip-member", _skip_tuple_fields)
