@@ -116,10 +116,11 @@ def describe_priors(
     return {PRIORS: json.dumps({"priors": each, "bounds": limits, "fixed": sorted(fixed)})}
 
 
-def priors_of(fit: xr.Dataset, given: Mapping[str, Prior] | None) -> dict[str, Any]:
-    """Return ``priors``, ``bounds`` and ``fixed`` of a fit; ``given`` are the priors that a container cannot hold.
+def priors_of(fit: xr.Dataset, given: Mapping[str, Prior] | None, kernel: Any = None) -> dict[str, Any]:
+    """Return ``priors``, ``bounds`` and ``fixed`` of a fit.
 
-    There is a ValueError if one of these is missing, or there are those of several models.
+    The priors that a container cannot hold are ``given``, or a kernel of PyMC's random variables has them. There is a
+    ValueError if one is missing, or there are those of several models.
     """
     if MODELS in fit.attrs:
         raise ValueError("an average of models has no prior of its own. Ask each of the fits that were combined.")
@@ -127,7 +128,9 @@ def priors_of(fit: xr.Dataset, given: Mapping[str, Prior] | None) -> dict[str, A
         stated = json.loads(fit.attrs.get(PRIORS, '{"priors": {}, "bounds": {}, "fixed": []}'))
         known = {name: from_description(each) for name, each in stated["priors"].items()}
         bounds = {name: (float(low), float(high)) for name, (low, high) in stated["bounds"].items()}
-    found = {**known, **as_mapping("priors", given)}
+    own = {} if kernel is None else kernel.priors
+    found = {name: own.get(name) if prior is None else prior for name, prior in known.items()}
+    found |= as_mapping("priors", given)
     if missing := [name for name, prior in found.items() if prior is None]:
         raise ValueError(
             f"this container does not hold the prior of {missing[0]}, {stated['priors'][missing[0]]['program']}, which "

@@ -212,7 +212,7 @@ def influence(
     with one_thread_if_small(len(each)):
         moves = None
         if fit.attrs.get("hyper") == "evidence" and at_one:
-            moves = _hyperparameters(part, X, **priors_of(fit, priors))
+            moves = _hyperparameters(part, X, **priors_of(fit, priors, part.kernel))
             steps = np.zeros(1) if moves is None else np.abs(moves.logarithms[~moves.followed]).max(axis=1, initial=0.0)
             if X.size and steps.max(initial=0.0) > FAR:
                 warn(

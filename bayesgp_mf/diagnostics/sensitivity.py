@@ -178,7 +178,7 @@ def sensitivity(
     process = some_settings(from_container(idata, kernel, likelihood, method), MOST)
     check_priors(priors, process.parts[0])
     X = None if X_new is None else process.new_inputs(X_new)
-    log_priors = _log_priors(process, **priors_of(fit, priors)) if process.averaged else None
+    log_priors = _log_priors(process, **priors_of(fit, priors, process.parts[0].kernel)) if process.averaged else None
     names = for_readers(idata, log_priors.names) if log_priors is not None and has_random_kernels(fit) else ()
     named = as_quantities(quantities, ("", "mean_f", *names))  # each is the name of a row
     node = settings_by_weight(process.weights, draws)

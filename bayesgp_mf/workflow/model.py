@@ -203,7 +203,7 @@ def generative_of(
     part = from_container(idata, kernel, likelihood).parts[0]
     check_without_slopes(part.kernel)
     check_priors(priors, part)
-    layout, table, known = Layout.of(idata), fit.attrs.get(TABLE, "numpy"), priors_of(fit, priors)
+    layout, table, known = Layout.of(idata), fit.attrs.get(TABLE, "numpy"), priors_of(fit, priors, part.kernel)
     return Generative(part.X, part.kernel, part.problem.likelihood, layout=layout, table=table, **known)
 
 

@@ -149,3 +149,16 @@ def test_mistakes_are_named(data):
     ):
         with pytest.raises(ValueError, match=message):
             fit(data, ExpQuad(2, ls=variable), hyper="evidence")
+
+
+def test_a_kernel_given_again_brings_the_priors_that_the_container_cannot_hold(data):
+    kernel = with_random_scales()
+    idata = fit(data, kernel, hyper="evidence")
+    drawn = bgp.prior_predictive(idata, kernel, draws=50, random_seed=1)["prior"]
+    assert drawn["eta"].std() > 0
+    assert drawn["ls"].std() > 0
+    given = {"ls": LogNormal(0.0, 1e-6)}
+    replaced = bgp.prior_predictive(idata, kernel, priors=given, draws=50, random_seed=1)["prior"]
+    np.testing.assert_allclose(replaced["ls"], 1.0, rtol=1e-4)
+    np.testing.assert_array_equal(replaced["eta"], drawn["eta"])
+    bgp.diagnostics.sensitivity(fit(data, kernel, hyper="integrate"), kernel=kernel, progress=False)
