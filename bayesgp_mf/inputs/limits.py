@@ -23,7 +23,7 @@ WAYS = (
 )
 
 
-def with_limits(y: Any, likelihood: Likelihood) -> tuple[Any, Likelihood]:
+def with_limits(y: Any, likelihood: Likelihood, *, whole: bool = True) -> tuple[Any, Likelihood]:
     """Return targets ``(n,)``, and the likelihood told of those that are limits, where it takes such.
 
     Parameters
@@ -33,6 +33,8 @@ def with_limits(y: Any, likelihood: Likelihood) -> tuple[Any, Likelihood]:
         as the likelihood knows already.
     likelihood : Likelihood
         Of the targets.
+    whole : bool
+        Whether they are all that there are; else others may bound what these do not.
 
     Raises
     ------
@@ -64,9 +66,16 @@ def with_limits(y: Any, likelihood: Likelihood) -> tuple[Any, Likelihood]:
     if known.other_limit is not None:
         raise ValueError("y has limits, and so has the likelihood, its other_limit. Leave that out.")
     t, other = _of_events(*_time_and_event(y, fields)) if _are_events(y, fields) else _of_limits(y, likelihood)
-    _warn_of_one_side(t, other, likelihood)
+    if whole:
+        _warn_of_one_side(t, other, likelihood)
     of_rows = pd.Series(t, y.index) if isinstance(y, pd.DataFrame) else t
-    return of_rows, replace(known, other_limit=other)
+    return of_rows, told_of_limits(likelihood, other)
+
+
+def told_of_limits(likelihood: Likelihood, other: Array) -> Likelihood:
+    """Return a likelihood that knows the other limits ``(n,)`` of targets, where it takes such."""
+    known: Any = likelihood
+    return replace(known, other_limit=other) if likelihood.takes_limits else likelihood
 
 
 def _columns(y: Any) -> list[Any]:

@@ -127,7 +127,9 @@ def check_streamed(kernel: Kernel, likelihood: Likelihood) -> None:
             f"a stream needs some noise in the likelihood, and {likelihood!r} has none: it is a step. Use "
             f"{likelihood.allows_noise or 'Probit(noise_variance=1.0) or Step(flip=0.05)'}."
         )
-    check_any_cases("a stream", likelihood)
+    known: Any = likelihood
+    if not likelihood.takes_limits or known.other_limit is not None:  # limits come with the targets
+        check_any_cases("a stream", likelihood)
     check = traits_of(get_method("tap", likelihood)).check
     if check is not None:
         check(likelihood)

@@ -34,8 +34,8 @@ FORMAT = 1
 HEADER, CHECKSUM, VALUES = "header", "checksum", "values"
 OF_FACTOR = ("points", "root", "precision", "shift")
 """Names of the arrays of what the past says."""
-ARRAYS = (*OF_FACTOR, "X", "t", "log_score", "n_cases", "by_case")
-"""Names of all arrays; the last one is there only in some files."""
+ARRAYS = (*OF_FACTOR, "X", "t", "log_score", "n_cases", "by_case", "other_limit")
+"""Names of all arrays; the last two are there only in some files."""
 OPTIONS = ("budget", "hyper", "first", "reservoir", "forget", "batch")
 """Of those of `Stream`, by name."""
 
@@ -69,7 +69,8 @@ def write(
         "t": state.t,
         "log_score": score.batches,
         "n_cases": score.cases,
-        **({} if state.is_plain else {"by_case": state.rows[:, 1:]}),
+        **({} if state.is_plain else {"by_case": state.rows[:, 1:3]}),
+        **({} if np.isnan(state.rows[:, 3]).all() else {"other_limit": state.rows[:, 3]}),
     }
     settings = {
         **{name: getattr(learner, name) for name in (*OPTIONS, "entropy")},
@@ -202,10 +203,15 @@ def state_of(saved: Saved) -> StreamState:
     )
     n_seen, n_batches, is_tuned = settings["n_seen"], len(arrays["n_cases"]), settings["is_tuned"]
     X, t, by_case = arrays["X"], arrays["t"], arrays.get("by_case", np.array([[0.0, 1.0]]))
-    for name, shape in (("t", (len(X),)), ("by_case", (len(X), 2))):
+    for name, shape in (("t", (len(X),)), ("by_case", (len(X), 2)), ("other_limit", (len(X),))):
         if name in arrays and arrays[name].shape != shape:
             raise ValueError(f"{name} is not as it would be")
-    cases = X, rows_of(t, *by_case.T), settings["independent"], bool(settings.get("has_offset", False))
+    cases = (
+        X,
+        rows_of(t, *by_case.T, arrays.get("other_limit")),
+        settings["independent"],
+        bool(settings.get("has_offset", False)),
+    )
     state = StreamState(saved.kernel, factor, n_seen, n_batches, is_tuned, *cases)
     check_state(state, settings, arrays, saved.likelihood)
     return state

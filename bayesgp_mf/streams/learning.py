@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import zip_longest
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -21,6 +22,7 @@ from bayesgp_mf.hyper import SearchName, Strategy
 from bayesgp_mf.hyper.target import public_names
 from bayesgp_mf.inference.solution import Control
 from bayesgp_mf.inputs.groups import with_columns
+from bayesgp_mf.inputs.limits import told_of_limits
 from bayesgp_mf.inputs.options import as_kernel, as_names
 from bayesgp_mf.kernels import Kernel
 from bayesgp_mf.likelihoods import Likelihood
@@ -76,7 +78,7 @@ class StreamState:
         Cases and batches learned from.
     is_tuned : bool
         Whether the kernel is as it is to stay.
-    X, rows : (m, d) and (m, 3) array
+    X, rows : (m, d) and (m, 4) array
         The reservoir: a random part of the cases seen, all of them at first, with target, offset and weight of each.
     independent : float
         Mean part of the prior variances of the last batch that the basis inputs do not explain.
@@ -102,12 +104,12 @@ class StreamState:
     @property
     def is_plain(self) -> bool:
         """Whether all cases of the reservoir have offset 0 and weight 1."""
-        return np.array_equal(self.rows, rows_of(self.t))
+        return np.array_equal(self.rows[:, :3], rows_of(self.t)[:, :3])
 
 
-def rows_of(t: Array, offset: Array | float | None = None, weights: Array | float | None = None) -> Array:
-    """Return target, offset and weight ``(m, 3)`` of cases; 0 and 1 where they have no others."""
-    known = 0.0 if offset is None else offset, 1.0 if weights is None else weights
+def rows_of(t: Array, *facts: Array | float | None) -> Array:
+    """Return target, offset, weight and other limit ``(m, 4)`` of cases; 0, 1 and NaN where they have no others."""
+    known = [usual if fact is None else fact for fact, usual in zip_longest(facts, (0.0, 1.0, np.nan))]
     return np.column_stack([t, *(np.broadcast_to(values, t.shape) for values in known)])
 
 
@@ -150,6 +152,7 @@ def check_state(
         "shift": factor.shift.shape != (rows_of_B,),
         "t": not _are_targets(state.t, likelihood, factor.outputs + 1),
         "by_case": not np.all(state.rows[:, 2] >= 0),
+        "other_limit": not (likelihood.takes_limits or np.isnan(state.rows[:, 3]).all()),
         "log_score": arrays["log_score"].shape != arrays["n_cases"].shape or arrays["log_score"].ndim != 1,
         "n_cases": not np.all(arrays["n_cases"] > 0) or not arrays["n_cases"].sum() <= state.n_seen,
         "features": settings["features"] is not None and len(settings["features"]) != columns,
@@ -158,7 +161,9 @@ def check_state(
         **{name: isinstance(value, bool) or not isinstance(value, int) or value < 0 for name, value in whole.items()},
     }
     wrong |= {
-        name: True for name, array in arrays.items() if array.dtype.kind not in "fi" or not np.all(np.isfinite(array))
+        name: True
+        for name, array in arrays.items()
+        if array.dtype.kind not in "fi" or not (name == "other_limit" or np.all(np.isfinite(array)))
     }
     named = [name for name, is_wrong in wrong.items() if is_wrong]
     if named:
@@ -214,15 +219,17 @@ class Learner:
     by_default: bool = False
 
     def likelihood_of(self, rows: Array) -> Likelihood:
-        """Return the likelihood of cases with the offsets and weights of their rows ``(m, 3)``."""
-        _, offset, weights = np.ascontiguousarray(rows.T)
+        """Return the likelihood of cases with the offsets, weights and limits of their rows ``(m, 4)``."""
+        _, offset, weights, other = np.ascontiguousarray(rows.T)
         given = {"offset": offset} if offset.any() else {}
-        return with_cases(self.likelihood, **given, **({} if np.all(weights == 1.0) else {"weights": weights}))
+        return with_cases(
+            told_of_limits(self.likelihood, other), **given, **({} if np.all(weights == 1.0) else {"weights": weights})
+        )
 
     def learned(self, state: StreamState, X: Array, rows: Array) -> tuple[StreamState, float]:
         """Return the state after one batch, with a kernel tuned when enough cases have come, and its log score.
 
-        ``X (m, d)`` and ``rows (m, 3)`` are as those of the state.
+        ``X (m, d)`` and ``rows (m, 4)`` are as those of the state.
         """
         if not state.n_seen:
             factor = nothing(X.shape[1], values_of(self.likelihood).outputs)
@@ -302,6 +309,7 @@ class Learner:
             given |= {"offset": state.rows[:, 1], "weights": state.rows[:, 2]}
         # of several classes the targets that are kept are codes
         coded = self.likelihood.with_classes(tuple(range(values_of(self.likelihood).outputs + 1)))
+        coded = told_of_limits(coded, state.rows[:, 3])
         start = None if self.by_default else state.kernel
         texts = state.kernel.levels_of_columns()
         names = {j: np.array(known, dtype=object)[state.X[:, j].astype(np.intp)] for j, known in texts.items()}

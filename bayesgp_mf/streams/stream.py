@@ -24,6 +24,7 @@ from bayesgp_mf.files import as_path
 from bayesgp_mf.hyper import SEARCHES, SearchName, Strategy, default_model
 from bayesgp_mf.inference.solution import Control, check_control
 from bayesgp_mf.inputs.groups import as_inputs_of, as_new_inputs
+from bayesgp_mf.inputs.limits import with_limits
 from bayesgp_mf.inputs.options import as_kernel, as_likelihood
 from bayesgp_mf.inputs.scales import warn_of_offset, warn_of_scale
 from bayesgp_mf.inputs.tables import as_offset, as_weights, check_all_same_cases, feature_names
@@ -201,7 +202,7 @@ class Stream:
         self._features: list[str] | None = None
         self._lock = threading.RLock()
         self._scores, self._cases = array("d"), array("q")
-        self._state = StreamState(start, nothing(0), 0, 0, hyper is None, np.empty((0, 0)), np.empty((0, 3)))
+        self._state = StreamState(start, nothing(0), 0, 0, hyper is None, np.empty((0, 0)), np.empty((0, 4)))
 
     @classmethod
     def at(
@@ -315,7 +316,7 @@ class Stream:
         X : (m, d) or (d,) array_like
             Inputs, or those of one case; of a data frame the columns must be the same at each update.
         y : (m,) array_like or label
-            Labels or targets, or that of the case.
+            Labels or targets, or that of the case; of `likelihoods.Censored` as `bayesgp_mf.fit` takes them.
         offset, weights : (m,) array_like or number, optional
             Of the cases of this update, as `fit` has them; 0 and 1 where they are left out.
         checkpoint : path, optional
@@ -346,6 +347,9 @@ class Stream:
             check_writable(path)
         X, y = arguments.as_table(X, y)
         check_all_same_cases(X=X, y=y, offset=offset, weights=weights)
+        told: Any
+        y, told = with_limits(y, self.likelihood, whole=False)
+        other = told.other_limit if told.takes_limits else None
         table = X
         features = feature_names("X", X)
         if None not in (self._features, features) and features != self._features:
@@ -367,7 +371,7 @@ class Stream:
         self._learner.likelihood_of(rows_of(np.zeros(len(X)), *given))  # which raises if it has no such things
         warn_of_offset(given[0], self.likelihood)
         t, classes = arguments.as_targets(y, X.shape[0], self.likelihood, self._classes)
-        rows = rows_of(t, *given)
+        rows = rows_of(t, *given, other)
         former = self._features, self._classes, self._state, self._learner
         if not self.n_seen:
             arguments.as_budget(self.budget, classes)  # which raises if it is too large for these

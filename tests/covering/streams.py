@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,7 @@ from tests.covering.options import (
     GROUPS,
     LIKELIHOODS,
     NEW,
+    OTHER,
     SEVERAL_CLASSES,
     Data,
     column,
@@ -36,6 +38,7 @@ from tests.covering.refusals import MADE, SLOW_POWERS
 OF_CASES = {"gaussian, noise of each", "binomial, trials of each"}
 """Likelihoods that know one batch alone."""
 LIMITED = {"gaussian, censored", "weibull, censored"}
+"""Likelihoods whose limits come with the targets."""
 GAUSSIAN = {"gaussian"}
 FEWER = 24
 """Cases, of which a last update has 8."""
@@ -74,7 +77,6 @@ OPTIONS: dict[str, tuple[str, ...]] = {
 REFUSALS = (
     Refusal(("likelihood",), lambda c: c["likelihood"] == "step", "a stream needs some noise in the likelihood"),
     Refusal(("likelihood",), lambda c: c["likelihood"] in OF_CASES, "a number for each of certain cases. Give one"),
-    Refusal(("likelihood",), lambda c: c["likelihood"] in LIMITED, r"limits of certain cases\. Use fit\(X, y"),
     Refusal(
         ("kernel", "groups"),
         lambda c: (c["kernel"], c["groups"]) == ("areas", "codes"),
@@ -113,8 +115,23 @@ REFUSALS = (
 def given(cell: Mapping[str, str], data: Data) -> dict[str, Any]:
     """Return what `Stream.update` takes of all cases, in the frame of the cell."""
     kind = cell["frame"]
-    values = {"y": data.y, "offset": data.offset, "weights": data.weights}
-    return {"X": table(cell, data.X), **{name: column(kind, each) for name, each in values.items()}}
+    facts = {"offset": data.offset, "weights": data.weights}
+    y = data.y if cell["likelihood"] in LIMITED else column(kind, data.y)
+    return {"X": table(cell, data.X), "y": y, **{name: column(kind, each) for name, each in facts.items()}}
+
+
+def streamed(cell: Mapping[str, str], n: int | None = None) -> Any:
+    """Return the likelihood of a cell, which has no limits of certain cases."""
+    likelihood = likelihood_of(cell, *([] if n is None else [n]))
+    return replace(likelihood, other_limit=None) if cell["likelihood"] in LIMITED else likelihood
+
+
+def with_limits(data: Data) -> Data:
+    """Return the same data with limits ``(n, 2)`` in place of targets, of the cases that have them in a fit."""
+    other = np.resize(OTHER, len(data.y))
+    lower = np.where(np.isneginf(other), -np.inf, data.y)
+    upper = np.where(np.isnan(other) | np.isneginf(other), data.y, other)
+    return replace(data, y=np.column_stack([np.minimum(lower, upper), np.maximum(lower, upper)]))
 
 
 def table(cell: Mapping[str, str], X: pd.DataFrame) -> Any:
@@ -130,7 +147,7 @@ def stream_of(cell: Mapping[str, str], n: int, **options: Any) -> Stream:
     classes = {True: (0, 1), False: CLASSES if cell["likelihood"] in SEVERAL_CLASSES else (0.0, 1.0)}
     return Stream(
         kernel_of(cell),
-        likelihood_of(cell, n),
+        streamed(cell, n),
         None if cell["budget"] == "none" else int(cell["budget"]),
         **{
             "classes": classes[cell["likelihood"] in BINARY] if cell["classes"] == "named" else None,
@@ -184,6 +201,7 @@ def check(cell: Cell, seed: int, folder: Path) -> str:
     """Let a stream learn a cell, and hold it against its laws; return what became of it."""
     rng = np.random.default_rng(seed)
     data = draw({**cell, "method": "tap"}, rng, FEWER)
+    data = with_limits(data) if cell["likelihood"] in LIMITED else data
     X_new = inputs(cell["kernel"], rng, NEW)
     expected = [each for each in REFUSALS if each.refuses(cell)]
     with quiet():
@@ -255,7 +273,7 @@ def one_batch_is_a_fit(
         cell["likelihood"] in SEVERAL_CLASSES
     ):  # where sites on inducing cases have another form than on the dense matrix
         of_fit["inducing"] = of_fit["X"]
-    known = likelihood_of(cell)
+    known = streamed(cell)
     idata = bgp.fit(kernel=kernel, likelihood=known, draws=1, chains=1, progress=False, **of_fit)
     facts = {"offset": column(cell["frame"], np.linspace(-0.2, 0.2, NEW))} if cell["offset"] != "none" else {}
     bgp.predict(idata, table(cell, X_new), draws=False, **facts, **unsaved(cell))

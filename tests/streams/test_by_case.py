@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import bayesgp_mf as bgp
-from bayesgp_mf.likelihoods import Poisson
+from bayesgp_mf.likelihoods import Censored, Poisson, Weibull
 from bayesgp_mf.streams import Stream
 
 RNG = np.random.default_rng(0)
@@ -87,3 +88,24 @@ def test_offsets_that_are_forgotten_are_missed():
     with pytest.raises(ValueError, match="offset is missing: cases of this stream had offsets before"):
         stream.update(X, COUNTS, progress=False)
     np.testing.assert_array_equal(stream.latent(X), before)
+
+
+def test_limits_come_with_the_targets_and_are_kept(tmp_path):
+    times = Censored(Weibull(1.5))
+    time = np.exp(0.5 * X[:, 0]) * RNG.weibull(1.5, len(X))
+    event = RNG.uniform(size=len(X)) < 0.6
+    y = pd.DataFrame({"time": time, "event": event})
+    stream = Stream(KERNEL, times, budget=None, batch=10).update(X, y)
+    stream.save(tmp_path / "stream.npz")
+    loaded = Stream.load(tmp_path / "stream.npz")
+    fixed = {"fixed": ["variance"], "priors": {"lengthscale": bgp.hyper.LogNormal(0.0, 0.5)}}
+    fixed["hyper"] = bgp.hyper.Evidence(starts=1)
+    of_fit = {**fixed, "fixed": ["variance", "shape"]}  # a stream keeps its likelihood
+    tuned = bgp.posterior(bgp.fit(X, y, KERNEL, times, draws=2, **of_fit)).kernel.lengthscale
+    assert loaded.retune(**fixed).kernel.lengthscale == pytest.approx(tuned, rel=1e-3)
+    seen = Stream(KERNEL, Weibull(1.5), budget=None).update(X, time)
+    assert np.abs(stream.latent(X)[0] - seen.latent(X)[0]).max() > 0.05  # a control
+    one = Stream(KERNEL, times).update(X[:6], y[:6].assign(event=False))  # others may be seen, and no warning is due
+    assert np.isfinite(one.update(X[6:], time[6:]).log_score.total)
+    with pytest.raises(ValueError, match="limits of certain cases"):
+        Stream(KERNEL, Censored(Weibull(1.5), np.full(len(X), np.inf)))

@@ -199,6 +199,7 @@ EDITS = [
     ("array", "precision", lambda a: 0.1 * np.eye(len(a))),
     ("array", "precision", lambda a: -a),
     ("array", "shift", lambda a: a.astype(str)),
+    ("array", "other_limit", lambda t: t + np.inf),  # labels have none
 ]
 
 
@@ -212,7 +213,7 @@ def test_what_could_not_have_been_saved_is_refused_though_the_checksum_is_right(
         header = json.loads(str(file[HEADER]))
         arrays = {each: file[each] for each in file.files if each not in (HEADER, CHECKSUM)}
     if where == "array":
-        arrays[name] = value(arrays[name])
+        arrays[name] = value(arrays.get(name, arrays["t"]))
     else:
         edited = header if where == "header" else header["settings"]
         edited[name] = value

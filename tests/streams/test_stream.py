@@ -316,7 +316,7 @@ def test_the_reservoir_is_a_fair_part_of_all_cases():
     kept = np.zeros(300)
     for seed in range(600):
         state, rng = (
-            StreamState(KERNEL, None, 0, 0, True, np.empty((0, 1)), np.empty((0, 3))),
+            StreamState(KERNEL, None, 0, 0, True, np.empty((0, 1)), np.empty((0, 4))),
             np.random.default_rng(seed),
         )
         for start in range(0, 300, 25):
@@ -372,7 +372,7 @@ def test_with_a_half_life_the_reservoir_keeps_the_young():
     ages = []
     for seed in range(100):
         state, rng = (
-            StreamState(KERNEL, None, 0, 0, True, np.empty((0, 1)), np.empty((0, 3))),
+            StreamState(KERNEL, None, 0, 0, True, np.empty((0, 1)), np.empty((0, 4))),
             np.random.default_rng(seed),
         )
         for start in range(0, 2000, 25):
