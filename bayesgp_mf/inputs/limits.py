@@ -69,10 +69,10 @@ def with_limits(y: Any, likelihood: Likelihood, *, whole: bool = True) -> tuple[
     if whole:
         _warn_of_one_side(t, other, likelihood)
     of_rows = pd.Series(t, y.index) if isinstance(y, pd.DataFrame) else t
-    return of_rows, told_of_limits(likelihood, other)
+    return of_rows, with_other_limit(likelihood, other)
 
 
-def told_of_limits(likelihood: Likelihood, other: Array) -> Likelihood:
+def with_other_limit(likelihood: Likelihood, other: Array) -> Likelihood:
     """Return a likelihood that knows the other limits ``(n,)`` of targets, where it takes such."""
     known: Any = likelihood
     return replace(known, other_limit=other) if likelihood.takes_limits else likelihood

@@ -22,7 +22,7 @@ from bayesgp_mf.hyper import SearchName, Strategy
 from bayesgp_mf.hyper.target import public_names
 from bayesgp_mf.inference.solution import Control
 from bayesgp_mf.inputs.groups import with_columns
-from bayesgp_mf.inputs.limits import told_of_limits
+from bayesgp_mf.inputs.limits import with_other_limit
 from bayesgp_mf.inputs.options import as_kernel, as_names
 from bayesgp_mf.kernels import Kernel
 from bayesgp_mf.likelihoods import Likelihood
@@ -223,7 +223,9 @@ class Learner:
         _, offset, weights, other = np.ascontiguousarray(rows.T)
         given = {"offset": offset} if offset.any() else {}
         return with_cases(
-            told_of_limits(self.likelihood, other), **given, **({} if np.all(weights == 1.0) else {"weights": weights})
+            with_other_limit(self.likelihood, other),
+            **given,
+            **({} if np.all(weights == 1.0) else {"weights": weights}),
         )
 
     def learned(self, state: StreamState, X: Array, rows: Array) -> tuple[StreamState, float]:
@@ -309,7 +311,7 @@ class Learner:
             given |= {"offset": state.rows[:, 1], "weights": state.rows[:, 2]}
         # of several classes the targets that are kept are codes
         coded = self.likelihood.with_classes(tuple(range(values_of(self.likelihood).outputs + 1)))
-        coded = told_of_limits(coded, state.rows[:, 3])
+        coded = with_other_limit(coded, state.rows[:, 3])
         start = None if self.by_default else state.kernel
         texts = state.kernel.levels_of_columns()
         names = {j: np.array(known, dtype=object)[state.X[:, j].astype(np.intp)] for j, known in texts.items()}

@@ -347,9 +347,9 @@ class Stream:
             check_writable(path)
         X, y = arguments.as_table(X, y)
         check_all_same_cases(X=X, y=y, offset=offset, weights=weights)
-        told: Any
-        y, told = with_limits(y, self.likelihood, whole=False)
-        other = told.other_limit if told.takes_limits else None
+        known: Any
+        y, known = with_limits(y, self.likelihood, whole=False)
+        other = known.other_limit if known.takes_limits else None
         table = X
         features = feature_names("X", X)
         if None not in (self._features, features) and features != self._features:
