@@ -116,7 +116,7 @@ def describe_priors(
     return {PRIORS: json.dumps({"priors": each, "bounds": limits, "fixed": sorted(fixed)})}
 
 
-def priors_of(fit: xr.Dataset, given: Mapping[str, Prior] | None, kernel: Any = None) -> dict[str, Any]:
+def priors_of(fit: xr.Dataset, given: Mapping[str, Prior] | None, kernel: Kernel) -> dict[str, Any]:
     """Return ``priors``, ``bounds`` and ``fixed`` of a fit.
 
     The priors that a container cannot hold are ``given``, or a kernel of PyMC's random variables has them. There is a
@@ -128,8 +128,7 @@ def priors_of(fit: xr.Dataset, given: Mapping[str, Prior] | None, kernel: Any = 
         stated = json.loads(fit.attrs.get(PRIORS, '{"priors": {}, "bounds": {}, "fixed": []}'))
         known = {name: from_description(each) for name, each in stated["priors"].items()}
         bounds = {name: (float(low), float(high)) for name, (low, high) in stated["bounds"].items()}
-    own = {} if kernel is None else kernel.priors
-    found = {name: own.get(name) if prior is None else prior for name, prior in known.items()}
+    found = {name: kernel.priors.get(name) if prior is None else prior for name, prior in known.items()}
     found |= as_mapping("priors", given)
     if missing := [name for name, prior in found.items() if prior is None]:
         raise ValueError(

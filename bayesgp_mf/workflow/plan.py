@@ -195,7 +195,7 @@ def plan(
             "own, which further cases would need."
         )
     strategy = None if hyper is None else get_strategy(hyper)
-    chosen = {} if strategy is None else priors_of(fit, None)
+    chosen = {} if strategy is None else priors_of(fit, None, process.parts[0].kernel)
     log = Log.of(None, {}, "plan", "replicas", random_seed)
     try:
         pool = None if X is None else process.new_inputs(X)

@@ -162,3 +162,10 @@ def test_a_kernel_given_again_brings_the_priors_that_the_container_cannot_hold(d
     np.testing.assert_allclose(replaced["ls"], 1.0, rtol=1e-4)
     np.testing.assert_array_equal(replaced["eta"], drawn["eta"])
     bgp.diagnostics.sensitivity(fit(data, kernel, hyper="integrate"), kernel=kernel, progress=False)
+
+
+def test_further_cases_are_planned_under_the_priors_of_a_kernel_given_again(data):
+    kernel = with_random_scales()
+    idata = fit(data, kernel, hyper="evidence")
+    planned = bgp.plan(idata, [30], kernel=kernel, hyper="evidence", replicas=2, random_seed=1, progress=False)
+    assert np.all(np.isfinite(planned.values))
