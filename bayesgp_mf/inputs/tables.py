@@ -43,7 +43,7 @@ def check_here(X: Any, y: Any) -> None:
     if isinstance(X, str | os.PathLike):
         raise ValueError(
             f"X must be inputs (n, d), got {str(X)!r}. Of a formula pass the columns, as fit(table[['age', 'site']], "
-            f"table['y']). Parquet files are fitted as a table in parts: "
+            "table['y']). Parquet files are fitted as a table in parts: "
             f"sharded.fit(sharded.from_parquet({str(X)!r}, target=...), None, kernel, likelihood, inducing=500)."
         )
     if isinstance(y, str):

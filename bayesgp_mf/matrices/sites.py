@@ -87,7 +87,7 @@ class SiteCorrection(Sites):
         matrix = np.asarray(factors.blas_routine("syr", self._gram)(1.0, self._root_precision, lower=1))
         # which K is too, and in the same order of memory
         matrix *= self._gram.T if self._order is None else self._gram[np.ix_(self._order, self._order)].T
-        matrix.ravel(order="K")[:: matrix.shape[0] + 1] += self._signs
+        matrix.ravel(order="K")[:: matrix.shape[0] + 1] += self.signs
         if self._order is None:
             return factors.cholesky(matrix, overwrite=True, is_lower=True)
         first, last = slice(self._positive), slice(self._positive, None)
@@ -101,8 +101,8 @@ class SiteCorrection(Sites):
         return matrix
 
     @property
-    def _signs(self) -> Array:
-        """The diagonal ``(n,)`` of J."""
+    def signs(self) -> Array:
+        """The diagonal ``(n,)`` of J, in the order of the factor and of the rows of `halves`."""
         return np.where(np.arange(self._root_precision.size) < self._positive, 1.0, -1.0)
 
     @cached_property
@@ -122,10 +122,10 @@ class SiteCorrection(Sites):
 
     def _signed_gram(self, lower: Array) -> Array:
         """Return the lower triangle ``(n, n)`` of T'JT for a lower triangular T, in place of it."""
+        if self._order is None:
+            return factors.gram_of_lower(lower)
         negative = lower[self._positive :].copy()
         result = factors.gram_of_lower(lower)
-        if self._order is None:
-            return result
         update = factors.blas_routine("syrk", result)
         return np.asarray(update(-2.0, negative, 1.0, result, trans=1, lower=1, overwrite_c=1))
 
@@ -257,7 +257,7 @@ class SiteCorrection(Sites):
     def rows(self, which: NDArray[np.intp]) -> Array:
         """Return the rows ``(k, n)`` of R with the given numbers ``(k,)``."""
         half = self._half()
-        some = half[:, which if self._place is None else self._place[which]].T * self._signs
+        some = half[:, which if self._place is None else self._place[which]].T * self.signs
         return np.asarray(self._in_place((some @ half).T).T)
 
     def dense(self) -> Array:
@@ -281,7 +281,7 @@ class SiteCorrection(Sites):
             return None
         half = self._inverse_factor
         del self._inverse_factor
-        half *= self._signs / self._root_precision  # products take half the time of quotients
+        half *= self.signs / self._root_precision  # products take half the time of quotients
         covariance = self._signed_gram(half)  # its lower triangle, in the order of the factor
         np.negative(covariance, out=covariance)
         covariance.ravel(order="K")[:: cavity_variance.size + 1] = self._in_order(
@@ -312,7 +312,7 @@ class SiteCorrection(Sites):
             more, less = self.halves(self._gram)
             found = self._gram[:, which] - (more.T @ more[:, which] - less.T @ less[:, which])
         elif np.array_equal(which, np.arange(precision.size)):  # half the work
-            found = self._whole(self._signed_gram(self._inverse_factor * (self._signs / self._root_precision)))
+            found = self._whole(self._signed_gram(self._inverse_factor * (self.signs / self._root_precision)))
             found = found if found.flags.c_contiguous else found.T  # it is the same, and rows are asked for
             np.negative(found, out=found)
         else:

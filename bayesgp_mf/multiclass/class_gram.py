@@ -110,21 +110,23 @@ class MatrixSiteCorrection(DenseClassCorrection):
 
     @property
     def _signs(self) -> Array:
-        omega = self._directions[0]
-        return np.repeat([1.0, -1.0], [np.count_nonzero(omega >= 0), np.count_nonzero(omega < 0)])
+        return self._sites.signs
 
     def _own(self, c: int, k: Array) -> None:
         """Return None."""
 
     def _half(self, c: int, k: Array, own: Array | None) -> Array:
         """Return H_c k_c ``(r, m)``."""
-        direction = self._directions[1]
-        seen = direction[:, c, :].T[:, :, None] * k
-        return np.concatenate(self._sites.halves(seen.reshape(-1, k.shape[1])))
+        return np.concatenate(self._signed_halves(c, k))
+
+    def _signed_halves(self, c: int, k: Array) -> tuple[Array, Array]:
+        """Return its rows of positive sign, and those of negative sign."""
+        seen = self._directions[1][:, c, :].T[:, :, None] * k
+        return self._sites.halves(seen.reshape(-1, k.shape[1]))
 
     def class_block(self, c: int) -> Array:
         """Return the block R_cc ``(n, n)``."""
-        more, less = np.split(self._half(c, np.eye(self._gram.shape[-1]), None), [np.count_nonzero(self._signs > 0)])
+        more, less = self._signed_halves(c, np.eye(self._gram.shape[-1]))
         return np.asarray(more.T @ more - less.T @ less)  # squares, at half the time of products
 
 

@@ -208,7 +208,7 @@ def state_of(saved: Saved) -> StreamState:
             raise ValueError(f"{name} is not as it would be")
     cases = (
         X,
-        rows_of(t, *by_case.T, arrays.get("other_limit")),
+        rows_of(t, by_case[:, 0], by_case[:, 1], arrays.get("other_limit")),
         settings["independent"],
         bool(settings.get("has_offset", False)),
     )

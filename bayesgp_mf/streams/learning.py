@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import zip_longest
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -79,7 +78,8 @@ class StreamState:
     is_tuned : bool
         Whether the kernel is as it is to stay.
     X, rows : (m, d) and (m, 4) array
-        The reservoir: a random part of the cases seen, all of them at first, with target, offset and weight of each.
+        The reservoir: a random part of the cases seen, all of them at first; target, offset, weight and limit of
+        each.
     independent : float
         Mean part of the prior variances of the last batch that the basis inputs do not explain.
     has_offset : bool
@@ -107,9 +107,15 @@ class StreamState:
         return np.array_equal(self.rows[:, :3], rows_of(self.t)[:, :3])
 
 
-def rows_of(t: Array, *facts: Array | float | None) -> Array:
+def rows_of(
+    t: Array,
+    offset: Array | float | None = None,
+    weights: Array | float | None = None,
+    other_limit: Array | None = None,
+) -> Array:
     """Return target, offset, weight and other limit ``(m, 4)`` of cases; 0, 1 and NaN where they have no others."""
-    known = [usual if fact is None else fact for fact, usual in zip_longest(facts, (0.0, 1.0, np.nan))]
+    facts = (offset, 0.0), (weights, 1.0), (other_limit, np.nan)
+    known = (usual if fact is None else fact for fact, usual in facts)
     return np.column_stack([t, *(np.broadcast_to(values, t.shape) for values in known)])
 
 

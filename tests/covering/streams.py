@@ -120,9 +120,9 @@ def given(cell: Mapping[str, str], data: Data) -> dict[str, Any]:
     return {"X": table(cell, data.X), "y": y, **{name: column(kind, each) for name, each in facts.items()}}
 
 
-def streamed(cell: Mapping[str, str], n: int | None = None) -> Any:
+def streamed(cell: Mapping[str, str], n: int = FEWER) -> Any:
     """Return the likelihood of a cell, which has no limits of certain cases."""
-    likelihood = likelihood_of(cell, *([] if n is None else [n]))
+    likelihood = likelihood_of(cell, n)
     return replace(likelihood, other_limit=None) if cell["likelihood"] in LIMITED else likelihood
 
 
