@@ -100,10 +100,12 @@ class SiteCorrection(Sites):
         matrix[last, last] = factors.cholesky(left)
         return matrix
 
-    @property
+    @cached_property
     def signs(self) -> Array:
         """The diagonal ``(n,)`` of J, in the order of the factor and of the rows of `halves`."""
-        return np.where(np.arange(self._root_precision.size) < self._positive, 1.0, -1.0)
+        signs = np.ones(self._root_precision.size)
+        signs[self._positive :] = -1.0
+        return signs
 
     @cached_property
     def _inverse_factor(self) -> Array:
