@@ -101,7 +101,8 @@ def suggest(
         ``df`` of Student's t, gets none else.
     between : (float, float), optional
         Where nine in ten targets move if each variance is at its median, noise apart: probabilities, of the second
-        class or of a trial, by default 0.05 and 0.95; expected counts, or measurements, for which there is no default.
+        class or of a trial, by default 0.05 and 0.95 before labels are flipped; expected counts, or measurements, for
+        which there is no default.
         A prior has the mean zero, which is a count of one, or a probability of a half: the middle is for the ``offset``
         of `fit` and of `prior_predictive`.
     offset : (n,) array_like or float, optional
@@ -277,6 +278,9 @@ def _latent_sd(likelihood: Likelihood, between: tuple[float, float] | None) -> t
         plain = likelihood if likelihood.is_binary else Logit() if of_trials else Probit()
         if plain.forbids:
             return 1.0, "nothing more: without noise a label tells the sign alone, and no scale means anything"
+        if between is None:  # these are said of labels before some are flipped
+            flip = plain.parameters.get("flip", 0.0)
+            low, high = (flip + (1.0 - 2.0 * flip) * p for p in PROBABILITIES)
         far = [_latent_of(plain, p) for p in (low, high)]
         half, shift = 0.5 * (far[1] - far[0]), round(0.5 * (far[0] + far[1]), DIGITS)
         lie = f"between {low:g} and {high:g}"

@@ -108,6 +108,11 @@ def _are_events(y: Any, fields: tuple[str, ...] | None) -> bool:
             "y has only 0 and 1 in its first column. If that is the event, pass the time first, or the event as "
             "booleans; if it is a limit, give the targets in another unit."
         )
+    if zeros_and_ones[1] and np.all(numbers[:, 0] <= numbers[:, 1]) and np.any(numbers[:, 0] < numbers[:, 1]):
+        raise ValueError(  # few cases, as a batch of a stream may be
+            "y has only 0 and 1 in its second column, which may be events, or upper limits, none of them below the "
+            "first column. Pass events as booleans; if they are limits, give the targets in another unit."
+        )
     return zeros_and_ones[1]
 
 

@@ -74,10 +74,10 @@ class Censored(WithLimits):
         return f"Censored({self.likelihood!r}, other_limit=<{known.size} values, {int(np.sum(known))} of them limits>)"
 
     def __post_init__(self) -> None:
-        if not hasattr(self.likelihood, "between"):
+        if isinstance(self.likelihood, type) or not hasattr(self.likelihood, "between"):
             raise ValueError(
                 "likelihood of Censored must be Gaussian, LogNormal, Weibull, LogLogistic or Exponential, whose "
-                f"probabilities between limits are known, got {self.likelihood!r:.80}."
+                f"probabilities between limits are known, such as Weibull(1.0), got {self.likelihood!r:.80}."
             )
         if self.other_limit is not None:
             other = np.asarray(self.other_limit, dtype=np.float64)

@@ -109,7 +109,7 @@ class Truncated(_OfCounts, Centred):
     counts: Any
 
     def __post_init__(self) -> None:
-        if not hasattr(self.counts, "from_one"):
+        if isinstance(self.counts, type) or not hasattr(self.counts, "from_one"):
             raise ValueError(f"counts must be Poisson() or NegativeBinomial(dispersion), got {self.counts!r:.80}.")
 
     @property

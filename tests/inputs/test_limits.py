@@ -69,6 +69,8 @@ def test_one_column_was_seen():
         ([[np.inf, np.inf], [1.0, 2.0]], "a target that is infinite at index 0"),
         ([[np.nan, 2.0], [1.0, 2.0]], "lower limit, or an event, is missing at index 0.*np.inf"),
         ([[0, 2.5], [1, 3.5], [1, 2.0]], "only 0 and 1 in its first column"),
+        ([[0.4, 1.0]], "only 0 and 1 in its second column"),  # seen at 0.4, or between 0.4 and 1?
+        ([[-2.0, 0], [0.5, 1], [1.0, 1]], "only 0 and 1 in its second column"),
         (pd.DataFrame({"t": [1.0, np.nan], "e": [True, False]}), "y .*row 1"),
         (pd.DataFrame({"t": [1.0, 2.0], "e": ["dead", "alive"]}), "as booleans, status == 'dead'"),
         (pd.DataFrame({"t": [1.0, 2.0], "e": [True, None]}), "or an event, is missing at index 1"),
@@ -81,6 +83,15 @@ def test_one_column_was_seen():
 def test_what_is_none_is_refused_in_words(y, words):
     with pytest.raises(ValueError, match=words):
         with_limits(y, CENSORED)
+
+
+def test_few_zeros_and_ones_that_can_be_one_thing_alone_are_taken():
+    for y, other in (
+        ([[2.0, 1], [0.4, 0]], [np.nan, np.inf]),
+        ([[1.0, 1]], np.nan),
+        (pd.DataFrame({"t": [0.4], "e": [True]}), np.nan),
+    ):
+        np.testing.assert_array_equal(with_limits(y, CENSORED)[1].other_limit, np.atleast_1d(other))
 
 
 def test_other_likelihoods_say_how_to_take_times():

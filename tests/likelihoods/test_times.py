@@ -173,6 +173,10 @@ def test_a_dict_makes_the_same_likelihood_again(name):
 def test_what_is_wrong_is_refused_in_words():
     with pytest.raises(ValueError, match="Censored must be Gaussian, LogNormal"):
         Censored(likelihoods.Poisson())
+    with pytest.raises(ValueError, match=r"Censored must be .*such as Weibull\(1.0\), got <class"):
+        Censored(Weibull)
+    with pytest.raises(ValueError, match=r"counts must be Poisson\(\) or .*got <class"):
+        likelihoods.Truncated(likelihoods.Poisson)
     with pytest.raises(ValueError, match="one number for each case"):
         Censored(Weibull(1.0), [[1.0]])
     with pytest.raises(ValueError, match="other limits of 2 cases"):

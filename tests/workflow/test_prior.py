@@ -185,6 +185,16 @@ def test_suggested_priors_mean_what_they_say(form):
     assert median.params["gaussian_variance"] == pytest.approx(sd**2 / 2, rel=0.2)
 
 
+@pytest.mark.parametrize("flip", [0.03, 0.05, 0.2])
+def test_flips_leave_the_priors_of_labels_before_they_are_flipped(flip):
+    kernel = bgp.kernels.Gaussian()
+    flipped, plain = (bgp.priors.suggest(X, kernel, bgp.Probit(flip=share)) for share in (flip, 0.0))
+    assert flipped["variance"] == plain["variance"]
+    low = flip + (1.0 - 2.0 * flip) * 0.05
+    assert f"probabilities lie between {low:g} and {1.0 - low:g}" in flipped.sentences["variance"]
+    bgp.design.Experiment(kernel, bgp.Probit(flip=flip), candidates=X, hyper="evidence", random_seed=1)
+
+
 def test_factors_of_a_product_share_its_variance():
     product = bgp.kernels.Gaussian(columns=[0], variance=3.0) * bgp.kernels.Gaussian(columns=[1], variance=0.2)
     priors = bgp.priors.suggest(X, product)
