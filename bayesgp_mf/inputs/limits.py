@@ -65,17 +65,29 @@ def with_limits(y: Any, likelihood: Likelihood, *, whole: bool = True) -> tuple[
         raise ValueError(f"y must be {WAYS}; or one column, if all were seen. Got shape {np.shape(y)}.")
     if known.other_limit is not None:
         raise ValueError("y has limits, and so has the likelihood, its other_limit. Leave that out.")
-    t, other = _of_events(*_time_and_event(y, fields)) if _are_events(y, fields) else _of_limits(y, likelihood)
+    are_events = _are_events(y, fields)
+    if are_events and not whole and fields is None:
+        _refuse_ambiguous(_columns(y))
+    t, other = _of_events(*_time_and_event(y, fields)) if are_events else _of_limits(y, likelihood)
     if whole:
         _warn_of_one_side(t, other, likelihood)
     of_rows = pd.Series(t, y.index) if isinstance(y, pd.DataFrame) else t
     return of_rows, with_other_limit(likelihood, other)
 
 
-def with_other_limit(likelihood: Likelihood, other: Array) -> Likelihood:
-    """Return a likelihood that knows the other limits ``(n,)`` of targets, where it takes such."""
+def with_other_limit(likelihood: Likelihood, other: Array | None) -> Likelihood:
+    """Return a likelihood that knows the other limits ``(n,)`` of targets, or none, where it takes such."""
     known: Any = likelihood
     return replace(known, other_limit=other) if likelihood.takes_limits else likelihood
+
+
+def as_limits(t: Array, likelihood: Likelihood) -> Array:
+    """Return targets ``(n,)`` as they are where all were seen, else the limits ``(n, 2)`` that a likelihood knows."""
+    known: Any = likelihood
+    if not likelihood.takes_limits or known.all_seen:
+        return t
+    other = np.asarray(known.other_limit)
+    return np.column_stack([np.fmin(t, other), np.fmax(t, other)])
 
 
 def _columns(y: Any) -> list[Any]:
@@ -109,6 +121,16 @@ def _are_events(y: Any, fields: tuple[str, ...] | None) -> bool:
             "booleans; if it is a limit, give the targets in another unit."
         )
     return zeros_and_ones[1]
+
+
+def _refuse_ambiguous(columns: list[Any]) -> None:
+    """Raise a ValueError if numbers taken for times and events may be limits: few cases do not tell."""
+    first, second = columns
+    if not (_is_boolean(first) or _is_boolean(second)) and np.all(np.asarray(first) <= np.asarray(second)):
+        raise ValueError(
+            "y may be times and events, or limits: its second column has only 0 and 1, and none of the first is above "
+            "it. Pass events as booleans, targets that were seen as one column, or limits in another unit."
+        )
 
 
 def _time_and_event(y: Any, fields: tuple[str, ...] | None) -> tuple[Array, NDArray[np.bool_]]:
