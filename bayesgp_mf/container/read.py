@@ -54,7 +54,7 @@ def fit_group(idata: Container) -> xr.Dataset:
         if is_stream(idata):
             raise ValueError(
                 "this is the container of a stream, which has draws at its basis inputs and no more. Predict with the "
-                "stream itself, stream.latent(X_new) or predict_proba, and keep it by stream.save(path)."
+                "stream itself, stream.predict_proba(X_new) or stream.latent(X_new), and keep it by stream.save(path)."
             )
         if "posterior" in names:
             advice += " Of draws of PyMC bgp.loo needs what bgp.pymc.sample_latent adds: call sample_latent first."

@@ -72,10 +72,19 @@ def with_limits(y: Any, likelihood: Likelihood, *, whole: bool = True) -> tuple[
     return of_rows, with_other_limit(likelihood, other)
 
 
-def with_other_limit(likelihood: Likelihood, other: Array) -> Likelihood:
-    """Return a likelihood that knows the other limits ``(n,)`` of targets, where it takes such."""
+def with_other_limit(likelihood: Likelihood, other: Array | None) -> Likelihood:
+    """Return a likelihood that knows the other limits ``(n,)`` of targets, or none, where it takes such."""
     known: Any = likelihood
     return replace(known, other_limit=other) if likelihood.takes_limits else likelihood
+
+
+def as_limits(t: Array, likelihood: Likelihood) -> Array:
+    """Return targets ``(n,)`` as they are where all were seen, else the limits ``(n, 2)`` that a likelihood knows."""
+    known: Any = likelihood
+    if not likelihood.takes_limits or known.all_seen:
+        return t
+    other = np.asarray(known.other_limit)
+    return np.column_stack([np.fmin(t, other), np.fmax(t, other)])
 
 
 def _columns(y: Any) -> list[Any]:
@@ -108,10 +117,11 @@ def _are_events(y: Any, fields: tuple[str, ...] | None) -> bool:
             "y has only 0 and 1 in its first column. If that is the event, pass the time first, or the event as "
             "booleans; if it is a limit, give the targets in another unit."
         )
-    if zeros_and_ones[1] and np.all(numbers[:, 0] <= numbers[:, 1]) and np.any(numbers[:, 0] < numbers[:, 1]):
-        raise ValueError(  # few cases, as a batch of a stream may be
-            "y has only 0 and 1 in its second column, which may be events, or upper limits, none of them below the "
-            "first column. Pass events as booleans; if they are limits, give the targets in another unit."
+    # as of few cases, such as a batch of a stream; (1, 1) is a target that was seen, by either reading
+    if zeros_and_ones[1] and np.all(numbers[:, 0] <= numbers[:, 1]) and np.any(numbers != 1.0):
+        raise ValueError(
+            "y may be times and events, or limits: it has only 0 and 1 in its second column, and none of the first is "
+            "above it. Pass events as booleans, targets that were seen as one column, or limits in another unit."
         )
     return zeros_and_ones[1]
 

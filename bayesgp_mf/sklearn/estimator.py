@@ -26,6 +26,7 @@ from bayesgp_mf.inference.solution import Control
 from bayesgp_mf.inference.solver import Solver
 from bayesgp_mf.inputs.frames import as_pandas
 from bayesgp_mf.inputs.groups import as_inputs_of, holds_more_than_numbers
+from bayesgp_mf.inputs.limits import as_limits, with_limits, with_other_limit
 from bayesgp_mf.inputs.options import as_kernel, as_likelihood
 from bayesgp_mf.inputs.tables import as_inputs, as_weights, check_all_same_cases, feature_names
 from bayesgp_mf.kernels import Kernel
@@ -278,7 +279,8 @@ class GPEstimator(NamingAbsent, BaseEstimator, abc.ABC):  # type: ignore[misc]  
             stream = known.posterior
         elif known is None:
             hyper: Any = self.hyper  # `is_streamed` has refused all that a stream does not have
-            kernel = self._start(X, y if likelihood.is_real else None, likelihood, weights)
+            targets, told = with_limits(y if likelihood.is_real else None, likelihood, whole=False)
+            kernel = self._start(X, targets, told, weights)
             stream = Stream(kernel, likelihood, self.budget, hyper=hyper, **options)
         else:
             one = known.posterior.parts[0]
@@ -293,8 +295,10 @@ class GPEstimator(NamingAbsent, BaseEstimator, abc.ABC):  # type: ignore[misc]  
                     "sample_weight: fit was given weights of several classes, which partial_fit does not take. Fit "
                     "again to all cases, or leave the weights out."
                 )
-            stream = Stream(known.kernel, one.new_likelihood, self.budget, **options)
-            t = self._labels_of(one.problem.t, likelihood)
+            past = one.problem.likelihood.of_one_case  # with the limits of its cases
+            new = with_other_limit(past, None) if past.takes_limits else one.new_likelihood
+            stream = Stream(known.kernel, new, self.budget, **options)
+            t = as_limits(self._labels_of(one.problem.t, likelihood), past)
             stream.update(self._named(one.X), t, weights=known.weights, progress=False)
         learned = Streamed(stream.update(X, y, weights=weights, progress=False))
         if learned.kernel.levels_of_columns():

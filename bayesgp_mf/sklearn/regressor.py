@@ -12,11 +12,12 @@ from sklearn.base import RegressorMixin
 from bayesgp_mf.errors import UndefinedQuantityError
 from bayesgp_mf.inference.problem import check_scale
 from bayesgp_mf.inputs.labels import as_real_targets
-from bayesgp_mf.inputs.limits import with_limits
+from bayesgp_mf.inputs.limits import as_limits, with_limits, with_other_limit
 from bayesgp_mf.likelihoods import Gaussian
 from bayesgp_mf.names import naming_absent
 from bayesgp_mf.sklearn.estimator import NOISE, GPEstimator, where_streamed
 from bayesgp_mf.survival import concordance_index
+from bayesgp_mf.types import Array
 
 LARGEST_TARGET = 1e150
 """In absolute value, of targets that are normalised: their squares are numbers."""
@@ -102,7 +103,7 @@ class GPRegressor(RegressorMixin, GPEstimator):  # type: ignore[misc]  # scikit-
         X, y, weights = self._cases(X, y, sample_weight, y_numeric=True)
         y = y.astype(np.float64)
         self._set_units(y, weights)
-        self._keep(self._solved(X, (y - self._centre) / self._unit, likelihood, weights))
+        self._keep(self._solved(X, *self._in_units(y, likelihood), weights))
         return self
 
     @where_streamed
@@ -119,11 +120,13 @@ class GPRegressor(RegressorMixin, GPEstimator):  # type: ignore[misc]  # scikit-
             As for `fit`.
         """
         known = vars(self).get("_fitted")
+        y, likelihood = with_limits(y, self._likelihood(), whole=False)
         X, y, weights = self._cases(X, y, sample_weight, y_numeric=True, reset=known is None)
         y = y.astype(np.float64)
         if known is None:
             self._set_units(y, weights)
-        self._keep(self._streamed(known, X, (y - self._centre) / self._unit, weights, self._likelihood()))
+        targets = as_limits(*self._in_units(y, likelihood))
+        self._keep(self._streamed(known, X, targets, weights, self._likelihood()))
         return self
 
     def predict(self, X: Any, return_std: bool = False, return_cov: bool = False) -> Any:
@@ -182,6 +185,13 @@ class GPRegressor(RegressorMixin, GPEstimator):  # type: ignore[misc]  # scikit-
             spread = float(np.sqrt(np.average((relative - centre) ** 2, weights=weights)))
             self._centre, self._unit = centre * largest, spread * largest if spread > 0 else 1.0
             self._check_units(y)
+
+    def _in_units(self, y: Array, likelihood: Any) -> tuple[Array, Any]:
+        """Return targets in the units that are kept, and a likelihood that knows their limits in these."""
+        if likelihood.takes_limits and likelihood.other_limit is not None:
+            other = (np.asarray(likelihood.other_limit) - self._centre) / self._unit
+            likelihood = with_other_limit(likelihood, other)
+        return (y - self._centre) / self._unit, likelihood
 
     def _check_units(self, y: Any) -> None:
         """Raise a ValueError if a likelihood takes the targets, but not the normalised ones: counts are no longer."""

@@ -56,7 +56,8 @@ def as_table(X: Any, y: Any) -> tuple[Any, Any]:
     X, y = as_pandas("X", X), as_pandas("y", y)
     is_label = np.ndim(y) == 0 and not isinstance(y, list | tuple)
     if is_label or (np.ndim(X) == 1 and np.shape(y) == (1,)):
-        return as_rows(X), [y] if is_label else np.asarray(y)
+        row = isinstance(y, np.void)  # of a structured array
+        return as_rows(X), np.array([y]) if row else [y] if is_label else np.asarray(y)
     return X, y
 
 

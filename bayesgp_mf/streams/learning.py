@@ -148,6 +148,7 @@ def check_state(
     factor, (rows, columns) = state.factor, state.X.shape
     M, rows_of_B, budget = factor.size, factor.size * factor.outputs, settings["budget"]
     whole = {name: settings[name] for name in ("entropy", "n_seen")}
+    other = state.rows[:, 3]
     wrong = {
         "points": factor.points.shape != (M, columns) or (budget is not None and budget < M),
         "root": factor.root.shape != (M, M)
@@ -158,7 +159,9 @@ def check_state(
         "shift": factor.shift.shape != (rows_of_B,),
         "t": not _are_targets(state.t, likelihood, factor.outputs + 1),
         "by_case": not np.all(state.rows[:, 2] >= 0),
-        "other_limit": not (likelihood.takes_limits or np.isnan(state.rows[:, 3]).all()),
+        "other_limit": not np.all(
+            np.isnan(other) | (likelihood.takes_limits & ((other > state.t) | np.isneginf(other)))
+        ),
         "log_score": arrays["log_score"].shape != arrays["n_cases"].shape or arrays["log_score"].ndim != 1,
         "n_cases": not np.all(arrays["n_cases"] > 0) or not arrays["n_cases"].sum() <= state.n_seen,
         "features": settings["features"] is not None and len(settings["features"]) != columns,

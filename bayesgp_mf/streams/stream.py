@@ -359,7 +359,7 @@ class Stream:
         by_default = self._learner.by_default and not self.n_seen
         facts = {"offset": arguments.as_list(offset), "weights": arguments.as_list(weights)}
         targets = y if self.likelihood.is_real else None  # a first batch may have labels of one class
-        kernel = default_model(X, targets, self.likelihood, **facts).kernel if by_default else self.kernel
+        kernel = default_model(X, targets, known, **facts).kernel if by_default else self.kernel
         kernel = kernel.with_column_names(features)
         X, kernel = as_inputs_of(kernel, X, further=bool(self.n_seen))
         X = arguments.in_range("X", X)

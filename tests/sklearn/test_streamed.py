@@ -10,6 +10,7 @@ import pytest
 import bayesgp_mf as bgp
 from bayesgp_mf.errors import UndefinedQuantityError
 from bayesgp_mf.kernels import Gaussian
+from bayesgp_mf.likelihoods import Censored
 from bayesgp_mf.likelihoods import Gaussian as Noise
 from bayesgp_mf.streams import Stream
 
@@ -19,6 +20,7 @@ RNG = np.random.default_rng(6)
 X = RNG.standard_normal((60, 2))
 REAL = 3.0 + np.sin(2.0 * X[:, 0]) + 0.3 * RNG.standard_normal(60)
 LABELS = np.array(["a", "b", "c"])[np.digitize(REAL, [2.6, 3.4])]
+NEAR = np.arange(60) % 2 == 0
 NEW = RNG.standard_normal((6, 2))
 PARTS = [slice(0, 20), slice(20, 45), slice(45, 60)]
 
@@ -135,3 +137,32 @@ def test_a_model_that_is_no_stream_has_no_partial_fit(model, message):
     with pytest.raises(AttributeError, match="has no attribute 'partial_fit'") as raised:
         _ = model.partial_fit
     assert message in str(raised.value.__cause__)
+
+
+CENSORED = Censored(Noise(0.1))
+LIMITS = np.column_stack([np.minimum(REAL, 3.0), np.where(REAL < 3.0, REAL, np.where(NEAR, 4.0, np.inf))])
+
+
+@pytest.mark.parametrize("fitted", [True, False])
+@pytest.mark.parametrize("normal", [True, False])
+def test_limits_of_batches_and_of_a_fit_before_them(fitted, normal):
+    model = GPRegressor(KERNEL, CENSORED, hyper=None, budget=None, normalize_y=normal)
+    (model.fit if fitted else model.partial_fit)(X[:20], LIMITS[:20])
+    model.partial_fit(X[20:45], LIMITS[20:45]).partial_fit(X[45:], REAL[45:])
+    centre, unit = (LIMITS[:20, 0].mean(), LIMITS[:20, 0].std()) if normal else (0.0, 1.0)
+    stream = Stream(KERNEL, CENSORED, budget=None)
+    for part, y in zip(PARTS, (LIMITS[:20], LIMITS[20:45], REAL[45:]), strict=True):
+        stream.update(X[part], (y - centre) / unit)
+    np.testing.assert_allclose(model.predict(NEW), centre + unit * stream.latent(NEW)[0], atol=1e-6)
+
+
+def test_limits_are_normalised_as_targets_are():
+    model = GPRegressor(KERNEL, CENSORED, hyper=None, normalize_y=True).fit(X, LIMITS)
+    centre, unit = LIMITS[:, 0].mean(), LIMITS[:, 0].std()
+    expected = GPRegressor(KERNEL, CENSORED, hyper=None).fit(X, (LIMITS - centre) / unit).predict(NEW)
+    np.testing.assert_allclose(model.predict(NEW), centre + unit * expected, rtol=1e-10)
+
+
+def test_a_stream_with_limits_starts_with_the_default_kernel():
+    model = GPRegressor(likelihood=CENSORED, hyper=None).partial_fit(X, LIMITS)
+    assert model.kernel_ == GPRegressor(likelihood=CENSORED, hyper=None).fit(X, LIMITS).kernel_

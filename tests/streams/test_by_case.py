@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 import bayesgp_mf as bgp
-from bayesgp_mf.likelihoods import Censored, Poisson, Weibull
+from bayesgp_mf.likelihoods import Censored, Gaussian, Poisson, Weibull
 from bayesgp_mf.streams import Stream
 
 RNG = np.random.default_rng(0)
@@ -109,3 +109,32 @@ def test_limits_come_with_the_targets_and_are_kept(tmp_path):
     assert np.isfinite(one.update(X[6:], time[6:]).log_score.total)
     with pytest.raises(ValueError, match="limits of certain cases"):
         Stream(KERNEL, Censored(Weibull(1.5), np.full(len(X), np.inf)))
+
+
+def test_the_default_kernel_looks_behind_the_limits():
+    time = np.exp(3.0 + 2.0 * X[:, 0]) * np.random.default_rng(1).weibull(1.5, len(X))
+    end = np.quantile(time, 0.3)
+    event = time < end
+    y = pd.DataFrame({"time": np.minimum(time, end), "event": event})
+    told = Censored(Weibull(1.5), np.where(event, np.nan, np.inf))
+    expected = bgp.hyper.default_model(X, y["time"].to_numpy(), told).kernel
+    assert Stream(likelihood=Censored(Weibull(1.5))).update(X, y).kernel == expected
+    assert expected != bgp.hyper.default_model(X, y["time"].to_numpy(), Weibull(1.5)).kernel  # a control
+
+
+def test_cases_one_by_one_are_all_of_them():
+    likelihood, y = Censored(Weibull(1.5)), np.zeros(6, dtype=[("event", bool), ("time", float)])
+    y["event"], y["time"] = np.arange(6) % 2 == 0, np.arange(6) + 0.5
+    stream, whole = Stream(KERNEL, likelihood), Stream(KERNEL, likelihood, batch=1).update(X[:6], y)
+    for x, case in zip(X[:6], y, strict=True):
+        stream.update(x, case)
+    np.testing.assert_array_equal(stream.latent(X), whole.latent(X))
+
+
+def test_few_numbers_that_may_be_limits_or_events_are_refused():
+    stream = Stream(KERNEL, Censored(Gaussian(0.1)))
+    for low, high in ([0.3, 1.0], [0.0, 0.0], [-2.0, 0.0]):
+        with pytest.raises(ValueError, match="may be times and events, or limits"):
+            stream.update(X[:1], [[low, high]])
+    assert stream.update(X[:1], pd.DataFrame({"time": [0.3], "event": [True]})).n_seen == 1
+    assert stream.update(X[:2], [[2.0, 1], [3.0, 0]]).update(X[:2], [[0.3, 1.0], [0.2, 0.4]]).n_seen == 5

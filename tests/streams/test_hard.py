@@ -10,7 +10,7 @@ import pytest
 
 import bayesgp_mf as bgp
 from bayesgp_mf import kernels
-from bayesgp_mf.likelihoods import Gaussian
+from bayesgp_mf.likelihoods import Censored, Gaussian
 from bayesgp_mf.streams import Stream, load
 from bayesgp_mf.streams.files import CHECKSUM, HEADER, _checksum
 
@@ -201,6 +201,19 @@ EDITS = [
     ("array", "shift", lambda a: a.astype(str)),
     ("array", "other_limit", lambda t: t + np.inf),  # labels have none
 ]
+LIMITS = {"below": lambda t: t - 1.0, "at it": lambda t: t, "too few": lambda t: t[1:]}
+
+
+def parts_of(path):
+    with np.load(path) as file:
+        return json.loads(str(file[HEADER])), {
+            each: file[each] for each in file.files if each not in (HEADER, CHECKSUM)
+        }
+
+
+def write(path, header, arrays):
+    text = json.dumps(header)
+    np.savez(path, **{HEADER: np.array(text), CHECKSUM: np.array(_checksum(text, arrays))}, **arrays)
 
 
 @pytest.mark.parametrize(("where", "name", "value"), EDITS, ids=[f"{name}-{k}" for k, (_, name, _) in enumerate(EDITS)])
@@ -209,9 +222,7 @@ def test_what_could_not_have_been_saved_is_refused_though_the_checksum_is_right(
     path, X = tmp_path / "s.npz", rng.normal(size=(60, 2))
     stream = Stream(kernels.Matern32(), classes=(0, 1), budget=20, batch=20, random_seed=1)
     stream.update(X, rng.integers(0, 2, 60)).save(path)
-    with np.load(path) as file:
-        header = json.loads(str(file[HEADER]))
-        arrays = {each: file[each] for each in file.files if each not in (HEADER, CHECKSUM)}
+    header, arrays = parts_of(path)
     if where == "array":
         arrays[name] = value(arrays.get(name, arrays["t"]))
     else:
@@ -219,7 +230,20 @@ def test_what_could_not_have_been_saved_is_refused_though_the_checksum_is_right(
         edited[name] = value
         if value is ...:
             del edited[name]
-    text = json.dumps(header)
-    np.savez(path, **{HEADER: np.array(text), CHECKSUM: np.array(_checksum(text, arrays))}, **arrays)
+    write(path, header, arrays)
     with pytest.raises(ValueError, match=r"s\.npz"):
+        load(path)
+
+
+@pytest.mark.parametrize("edit", LIMITS)
+def test_limits_that_could_not_have_been_saved_are_refused(edit, tmp_path):
+    path, X = tmp_path / "s.npz", np.arange(6.0)[:, None]
+    y = np.column_stack([X[:, 0], X[:, 0] + np.array([0.0, 1.0, np.inf] * 2)])
+    Stream(kernels.Matern32(), Censored(Gaussian(0.1))).update(X, y).save(path)
+    header, arrays = parts_of(path)
+    write(path, header, arrays)
+    assert load(path).n_seen == 6  # a control
+    arrays["other_limit"] = LIMITS[edit](arrays["t"])
+    write(path, header, arrays)
+    with pytest.raises(bgp.DamagedFileError, match="other_limit is not as it would be"):
         load(path)
