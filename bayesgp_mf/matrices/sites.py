@@ -273,14 +273,12 @@ class SiteCorrection(Sites):
         left, right = self._in_order(left), self._in_order(right)
         return self._whole(factors.blas_routine("syr2", lower)(0.5, left, right, lower=1, a=lower, overwrite_a=1))
 
-    def covariance(self, cavity_variance: Array, left_out: Callable[[], float]) -> Covariance | None:
+    def covariance(self, cavity_variance: Array, left_out: Callable[[], float]) -> Covariance:
         """Return the products with the posterior covariance; all of it, whatever may be left out.
 
-        None where a site says nothing: the covariance is found by dividing by them, at a third of the work. It takes
-        the memory of what else was computed here, which is computed anew if it is needed again.
+        No site may say nothing: the covariance is found by dividing by them, at a third of the work. It takes the
+        memory of what else was computed here, which is computed anew if it is needed again.
         """
-        if not self.site_precision.all():
-            return None
         half = self._inverse_factor
         del self._inverse_factor
         half *= self.signs / self._root_precision  # products take half the time of quotients

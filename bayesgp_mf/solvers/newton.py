@@ -79,6 +79,8 @@ def newton_step(
     """
     precision = state.precision
     alpha, correction, (mean, variance), derivs = posterior
+    if not precision.all():
+        return None, None
     covariance = correction.covariance(variance, lambda: _LEFT_OUT / strength(problem))
     if covariance is None:
         return None, None
