@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import threading
+import warnings
 
+import numpy as np
 import pytest
 
 import bayesgp_mf as bgp
@@ -51,3 +53,46 @@ def test_a_solver_shows_its_steps_when_asked(monkeypatch, capsys):
     assert capsys.readouterr().err == ""
     bgp.solve(gram, [1, -1], bgp.Probit(), control=bgp.Control(progress=True))
     assert "largest change" in capsys.readouterr().err
+
+
+RNG = np.random.default_rng(1)
+X = RNG.standard_normal((24, 2))
+Y = X[:, 0] + 0.3 * RNG.standard_normal(24) > 0
+KERNEL = bgp.kernels.Gaussian()
+FEW = {"draws": 8, "chains": 1, "random_seed": 1}
+BRIEF = {"replicas": 1, "random_seed": 1}
+PRIORS = {"lengthscale": bgp.hyper.LogNormal(0.0, 0.5)}
+
+
+def fitted(**options):
+    return bgp.fit(X, Y, KERNEL, progress=False, **FEW, **options)
+
+
+def streamed():
+    return bgp.Stream(KERNEL, first=20, random_seed=1).update(X, Y, progress=False)
+
+
+LONG = {
+    "fit": lambda progress: bgp.fit(X, Y, KERNEL, hyper="evidence", progress=progress, **FEW),
+    "stream": lambda progress: bgp.Stream(KERNEL, first=20, random_seed=1).update(X, Y, progress=progress),
+    "retune": lambda progress: streamed().retune(progress=progress),
+    "prior_predictive": lambda progress: bgp.prior_predictive(X, KERNEL, priors=PRIORS, draws=4, progress=progress),
+    "calibrate": lambda progress: bgp.calibrate(X, KERNEL, progress=progress, **BRIEF),
+    "explore": lambda progress: bgp.explore(X, Y, {"a": KERNEL}, progress=progress, **FEW),
+    "validate": lambda progress: bgp.validate(fitted(), tune=4, progress=progress, **FEW),
+    "plan": lambda progress: bgp.plan(fitted(), [4], test=4, progress=progress, **BRIEF),
+    "exact_loo": lambda progress: bgp.diagnostics.exact_loo(bgp.posterior(fitted()).problem, progress=progress),
+    "sensitivity": lambda progress: bgp.diagnostics.sensitivity(fitted(), progress=progress),
+}
+
+
+@pytest.mark.parametrize("name", LONG)
+def test_long_work_shows_a_bar_and_none_when_told_so(monkeypatch, capsys, name):
+    monkeypatch.setattr(progress, "PATIENCE_SECONDS", -1.0)
+    force_terminal(monkeypatch)
+    for wanted in (False, True):
+        capsys.readouterr()
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of so few draws and cases
+            LONG[name](wanted)
+        assert ("\x1b[" in capsys.readouterr().err) is wanted

@@ -57,6 +57,8 @@ LINEAR, ROOT = 12.0, 0.6
 """Of what the evidence leaves out for each case, and of its root: the smaller is the scale of a probability's error."""
 LARGEST_MEAN_ERROR, LARGEST_ROUNDING = 1e-2, 1e-2
 """Equations that are solved worse than this, in standard deviations and in nats, are what limits a fit."""
+FEWEST_EFFECTIVE = 100.0
+"""Effective draws of each hyperparameter, without which means have errors beyond 0.1 posterior standard deviations."""
 
 _LARGEST = ("residual", "mean_error", "rounding", "independent", "inducing_error")
 _KINDS = {
@@ -115,6 +117,8 @@ class Quality:
         Whether targets are labels, whose probabilities can be corrected.
     joint_classes : bool
         Whether each case has a latent value for each of several classes.
+    effective_draws : float or None
+        The fewest effective draws of a hyperparameter; None where none was sampled.
     """
 
     method: str
@@ -139,6 +143,7 @@ class Quality:
     in_parts: bool = False
     labels: bool = True
     joint_classes: bool = False
+    effective_draws: float | None = None
 
     @property
     def left_out(self) -> float | None:
@@ -184,7 +189,7 @@ class Quality:
     @property
     def sentence(self) -> str:
         """What may be trusted to how much, and what to do if that is not enough."""
-        return f"{self.verdict}: {self._text()}{self._of_inducing}"
+        return f"{self.verdict}: {self._text()}{self._of_inducing}{self._of_draws}"
 
     @property
     def _of_inducing(self) -> str:
@@ -193,6 +198,16 @@ class Quality:
         return (
             " Inducing inputs that nearly repeat each other are known to few digits, or were moved or left out: the "
             f"log evidence may be off by {self.inducing_error:.2g} nats from that on the inputs as given."
+        )
+
+    @property
+    def _of_draws(self) -> str:
+        if self.effective_draws is None or self.effective_draws >= FEWEST_EFFECTIVE:
+            return ""
+        return (
+            f" Of some hyperparameter only {self.effective_draws:.0f} draws are effective, so that its mean has a "
+            f"Monte-Carlo error of {1.0 / sqrt(max(self.effective_draws, 1.0)):.2g} posterior sd. Take more draws: "
+            "hyper=hyper.HybridMonteCarlo(iterations=...), or pymc.Nuts(draws=...)."
         )
 
     @property
@@ -285,6 +300,7 @@ class Quality:
         else:
             k_hat = ("none", "the weights are equal") if self.pareto_k == -inf else (f"{self.pareto_k:.2f}", "")
         yield "Pareto k-hat of the draws", *k_hat
+        yield "fewest effective draws of a hyperparameter", _shown(self.effective_draws, ".0f"), ""
         yield "residual of the equations", _shown(self.residual, ".1e"), ""
         yield "error of the means", _shown(self.mean_error, ".1e"), "posterior sd"
         yield "rounding", _shown(self.rounding, ".1e"), "nats"

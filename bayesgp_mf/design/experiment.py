@@ -133,6 +133,7 @@ class Experiment:
         path: str | PathLike[str] | None = None,
         random_seed: int | None = None,
     ) -> None:
+        kernel = None if kernel is None else as_kernel(kernel)
         likelihood = as_likelihood(likelihood)
         if likelihood.has_classes:
             raise UndefinedQuantityError("an experiment is of one latent value a case, and this has several classes.")
@@ -165,7 +166,7 @@ class Experiment:
                 )
             kernel, of_default = default_model(self._table, None, likelihood)
             hyper, given = hyper or "evidence", {**of_default, **given}
-        kernel = as_kernel(kernel).with_column_names(list(self._table.columns))
+        kernel = kernel.with_column_names(list(self._table.columns))
         self._inputs, self.kernel = as_inputs_of(kernel, self._table)
         check_model(self.kernel, self._inputs, likelihood)
         if hyper is not None and likelihood.is_binary and priors is None and not given:

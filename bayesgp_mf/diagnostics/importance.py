@@ -294,6 +294,7 @@ def quality_of_approximation(idata: Container) -> Quality:
         quality_of_fit(fit, fit.sizes["obs_id"]),
         new_probability_error=group_or_empty(idata, "predictions").attrs.get(PROBABILITY_ERROR),
         loo_error=_loo_error(idata),
+        effective_draws=_effective_draws(idata, fit),
     )
     if "sample_stats" not in group_names(idata) or has_random_kernels(fit) or MODELS in fit.attrs:
         return found
@@ -313,6 +314,21 @@ def _loo_error(idata: Container) -> float | None:
     except ValueError:  # the container does not hold the kernel, the likelihood or the method
         return None
     return None if of_worst is None else of_worst.error
+
+
+def _effective_draws(idata: Container, fit: xr.Dataset) -> float | None:
+    """Return the fewest effective draws of a hyperparameter; None where none was sampled."""
+    posterior = group_or_empty(idata, "posterior")
+    sampled = [name for name in posterior if name in fit]
+    return fewest_effective(posterior[sampled]) if sampled and posterior.sizes["draw"] >= FEWEST_IN_CHAIN else None
+
+
+def fewest_effective(posterior: xr.Dataset) -> float:
+    """Return the fewest effective draws, by ranks, of an entry of what was drawn."""
+    import arviz as az
+
+    ess = az.ess(posterior, method="bulk")
+    return min(float(ess[name].min()) for name in ess)
 
 
 def mean_and_error(draws: xr.DataArray) -> tuple[Array, Array, Array]:

@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pymc as pm
 import xarray as xr
-from scipy.linalg import block_diag, solve_triangular
+from scipy.linalg import block_diag
 from scipy.special import expit
 
 from bayesgp_mf.container.groups import get_group
@@ -32,7 +32,7 @@ from bayesgp_mf.hyper import Target
 from bayesgp_mf.hyper.strategy import Advance
 from bayesgp_mf.hyper.target import Model
 from bayesgp_mf.matrices.dense import DenseGram
-from bayesgp_mf.matrices.factors import cholesky, psd_root
+from bayesgp_mf.matrices.factors import cholesky, lapack_routine, psd_root
 from bayesgp_mf.processes.process import Part
 from bayesgp_mf.pymc.nuts import Chains, LogTarget
 from bayesgp_mf.pymc.orthant_step import OrthantStep
@@ -43,6 +43,8 @@ JITTER = 1e-8
 hyperparameters: a Cholesky factor, which singular matrices have none of. At fixed ones nothing is added."""
 ROUNDING = 1e-8
 """A conditional variance may fall below zero by this part of the prior variance."""
+DIAGONAL = 1e-10
+"""Part of the largest site beside which entries off the diagonal are rounding."""
 BRIDGED, STEPS = 1e-10, 1000
 """Change of a log evidence in nats at which it is found, and after how many changes it would be anyway."""
 
@@ -53,6 +55,7 @@ class Point(NamedTuple):
     model: Model
     roots: list[Array]  # of each class
     root: Array  # B (q n, r), those of all classes along its diagonal
+    weighed: Array  # W B (q n, r)
     factor: Array  # C (r, r)
     centre: Array  # C^-1 B' nu (r,)
 
@@ -132,14 +135,24 @@ class Joint:
             roots = [psd_root(np.asfortranarray(gram)) for gram in each]
         else:
             roots = [cholesky(gram + JITTER * np.mean(np.diag(gram)) * np.eye(len(gram))) for gram in each]
-        root = block_diag(*roots)
-        factor = cholesky(np.asfortranarray(np.eye(root.shape[1]) + root.T @ self.precision @ root))
-        return Point(model, roots, root, factor, solve_triangular(factor, root.T @ self.shift, lower=True))
+        root = roots[0] if len(roots) == 1 else block_diag(*roots)
+        weighed = self.precision @ root if self._of_each is None else self._of_each[:, None] * root
+        inner = np.asfortranarray(root.T @ weighed)
+        inner[np.diag_indices_from(inner)] += 1.0
+        factor = cholesky(inner)
+        return Point(model, roots, root, weighed, factor, _solve(factor, root.T @ self.shift))
+
+    @cached_property
+    def _of_each(self) -> Array | None:
+        """W of each case ``(q n,)`` where it is diagonal to rounding, so that products with it take no time."""
+        diagonal = np.diag(self.precision)
+        beside = np.abs(self.precision - np.diag(diagonal)).max()
+        return diagonal.copy() if beside <= DIAGONAL * diagonal.max() else None
 
     def at(self, x: Array) -> tuple[Point, Array, Array]:
         """Return what there is at a point, u, and the latent values ``(n,)`` or ``(n, C)``."""
         point = self._at_model if self.random is None else self._point(self.random.model_at(x[: self.p]))
-        u = solve_triangular(point.factor, point.centre + x[self.p :], lower=True, trans="T")
+        u = _solve(point.factor, point.centre + x[self.p :], trans=True)
         f = (point.root @ u).reshape(-1, len(self.t)).T
         return point, u, f if point.model.likelihood.has_classes else f[:, 0]
 
@@ -158,7 +171,7 @@ class Joint:
             value, d1, _ = point.model.likelihood.log_prob(self.t, f)
             slope = d1.T.ravel()
             u_bar = point.root.T @ slope - u
-            gradient = solve_triangular(point.factor, u_bar, lower=True)
+            gradient = _solve(point.factor, u_bar)
             total = float(np.sum(value) - 0.5 * u @ u - np.sum(np.log(np.diag(point.factor))))
             if self.random is not None:
                 prior, of_prior = self.random.log_prior(x[: self.p])
@@ -173,14 +186,16 @@ class Joint:
 
         ``slope`` is the derivative in f, and ``v_bar`` that in z, which determine all others.
         """
-        model, roots, root, factor, centre = point
-        b_bar = solve_triangular(factor, v_bar, lower=True, trans="T")
-        factor_bar = -np.outer(u, v_bar) - np.outer(b_bar, centre) - np.diag(1.0 / np.diag(factor))
+        model, roots, _, weighed, factor, centre = point
+        b_bar = _solve(factor, v_bar, trans=True)
+        # that in C is -u v' - b c' less the inverse of its diagonal
+        inner = np.outer(u @ factor, -v_bar) - np.outer(b_bar @ factor, centre)
+        inner[np.diag_indices_from(inner)] -= 1.0
         root_bar = np.outer(slope, u) + np.outer(self.shift, b_bar)
-        root_bar += 2.0 * self.precision @ root @ gram_derivative(factor, factor_bar)
+        root_bar += 2.0 * (weighed @ gram_derivative(factor, inner))
         n, eye = len(self.t), np.eye(len(self.t))
         each = (root_bar[c * n : (c + 1) * n, c * n : (c + 1) * n] for c in range(len(roots)))
-        bars = np.array([gram_derivative(own, bar) for own, bar in zip(roots, each, strict=True)])
+        bars = np.array([gram_derivative(own, own.T @ bar) for own, bar in zip(roots, each, strict=True)])
         bars += JITTER * (np.trace(bars, axis1=1, axis2=2) / n)[:, None, None] * eye
         gram_bar = bars if model.kernel.per_class else bars.sum(axis=0)
         none = np.zeros((*f.shape, *f.shape[1:]))
@@ -200,7 +215,7 @@ class Joint:
         if self.random is None:
             weights = [np.linalg.lstsq(root, k, rcond=None)[0] for root, k in zip(point.roots, crosses, strict=True)]
         else:
-            weights = [solve_triangular(root, k, lower=True) for root, k in zip(point.roots, crosses, strict=True)]
+            weights = [_solve(root, k) for root, k in zip(point.roots, crosses, strict=True)]
         prior = np.array(np.broadcast_to(kernel.diag(X_new), (count, len(X_new))))
         variance = prior - np.array([np.sum(w**2, axis=0) for w in weights])
         if np.any(variance < -ROUNDING * prior):
@@ -244,17 +259,22 @@ def _symmetric(matrix: Array) -> Array:
     return np.asarray(0.5 * (matrix + matrix.T))
 
 
-def gram_derivative(factor: Array, factor_bar: Array) -> Array:
-    r"""Return the derivative ``(n, n)`` in a matrix, given that in its lower Cholesky factor L.
+def gram_derivative(factor: Array, inner: Array) -> Array:
+    r"""Return the derivative ``(n, n)`` in a matrix, given ``inner``, the lower Cholesky factor L times that in it.
 
     .. math:: L^{-T} \Phi(L^T \bar L) L^{-1},
 
     made symmetric, where Phi keeps the lower triangle and half of the diagonal.
     """
-    inner = np.tril(factor.T @ factor_bar)
+    inner = np.tril(inner)
     inner[np.diag_indices_from(inner)] *= 0.5
-    half = solve_triangular(factor, inner, lower=True, trans="T")
-    return _symmetric(solve_triangular(factor, half.T, lower=True, trans="T"))
+    half = _solve(factor, inner, trans=True)
+    return _symmetric(_solve(factor, half.T, trans=True))
+
+
+def _solve(lower: Array, rows: Array, *, trans: bool = False) -> Array:
+    """Return L^-1 or L^-T times rows ``(n, ...)``, for a triangle that a Cholesky factorisation made."""
+    return np.asarray(lapack_routine("trtrs", lower)(lower, rows, lower=1, trans=int(trans))[0])
 
 
 class LogJoint(LogTarget):

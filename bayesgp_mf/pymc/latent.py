@@ -16,6 +16,7 @@ from bayesgp_mf.errors import UndefinedQuantityError
 from bayesgp_mf.inputs.frames import as_pandas, row_labels
 from bayesgp_mf.inputs.labels import encode_targets
 from bayesgp_mf.inputs.limits import with_limits
+from bayesgp_mf.inputs.options import as_likelihood
 from bayesgp_mf.inputs.tables import as_inputs, check_same_cases
 from bayesgp_mf.likelihoods import Likelihood, Probit
 from bayesgp_mf.pymc.covariance import as_cov_func
@@ -92,7 +93,7 @@ def latent_model(
     check_same_cases(X, y)
     labels = row_labels("X", as_pandas("X", X))
     X = as_inputs("X", X, copy=True)
-    y, likelihood = with_limits(y, likelihood)
+    y, likelihood = with_limits(y, as_likelihood(likelihood))
     targets, class_names = encode_targets(y, X.shape[0], likelihood)
     if likelihood.has_classes and mean_func is not None:
         raise ValueError(

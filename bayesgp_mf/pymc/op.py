@@ -43,6 +43,7 @@ from bayesgp_mf.hyper.objective import NO_VALUE
 from bayesgp_mf.inference.problem import Problem, check_likelihood
 from bayesgp_mf.inference.solution import Control, Solution
 from bayesgp_mf.inference.solver import gradient_at_cavities, traits_of
+from bayesgp_mf.inputs.options import as_likelihood
 from bayesgp_mf.likelihoods import Likelihood
 from bayesgp_mf.likelihoods.by_case import by_case
 from bayesgp_mf.matrices.blas import one_thread_if_small
@@ -51,9 +52,9 @@ from bayesgp_mf.pymc.graph import FloatOp, Function
 from bayesgp_mf.types import Array
 
 
-def split_parameters(likelihood: Likelihood, given: Mapping[str, Any]) -> tuple[Likelihood, dict[str, Variable]]:
+def split_parameters(likelihood: Likelihood | str, given: Mapping[str, Any]) -> tuple[Likelihood, dict[str, Variable]]:
     """Put numbers into a likelihood, and return it with the parameters that are random variables or other tensors."""
-    check_likelihood(likelihood)
+    likelihood = as_likelihood(likelihood)
     check_parameters(likelihood, tuple(given))
     tensors = {name: value for name, value in given.items() if isinstance(value, Variable)}
     for name, tensor in tensors.items():

@@ -21,7 +21,7 @@ from bayesgp_mf.container.layout import DOUBT, SAMPLE_DIMS, common_attrs
 from bayesgp_mf.container.read import fit_group, from_container, has_random_kernels
 from bayesgp_mf.container.stored import describe_priors
 from bayesgp_mf.diagnostics.agreement import Agreement, agreement, draws_of
-from bayesgp_mf.diagnostics.importance import FEWEST_IN_CHAIN
+from bayesgp_mf.diagnostics.importance import FEWEST_IN_CHAIN, fewest_effective
 from bayesgp_mf.diagnostics.orthant import log_orthant_probability
 from bayesgp_mf.errors import NotPositiveDefiniteError, UndefinedQuantityError
 from bayesgp_mf.fitting import Seed, predict
@@ -260,9 +260,9 @@ def _convergence(posterior: xr.Dataset) -> tuple[float, float]:
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of entries that stay as they are
-        ess = az.ess(posterior, method="bulk")
-        r_hat = az.rhat(posterior) if posterior.sizes["chain"] > 1 else np.nan * ess
-    return max(float(r_hat[name].max()) for name in r_hat), min(float(ess[name].min()) for name in ess)
+        effective = fewest_effective(posterior)
+        r_hat = az.rhat(posterior) if posterior.sizes["chain"] > 1 else None
+    return np.nan if r_hat is None else max(float(r_hat[name].max()) for name in r_hat), effective
 
 
 def _joint(fit: xr.Dataset, process: Process, model: Generative) -> Joint:

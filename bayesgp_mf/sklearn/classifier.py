@@ -200,9 +200,12 @@ class GPClassifier(ClassifierMixin, GPEstimator):  # type: ignore[misc]  # sciki
         """Return the likelihood, of several classes with their names in order."""
         likelihood: Any = self._given_likelihood or self._default_likelihood(weighted)
         if likelihood.is_real:
-            raise ValueError(
-                f"GPClassifier is for labels, and {likelihood!r} has counts, levels or measurements. Use GPRegressor."
+            levels = likelihood.n_levels is not None
+            has = "levels" if levels else "counts or measurements"
+            advice = (
+                ", which predicts their mean; bgp.fit and bgp.predict have the probability of each" if levels else ""
             )
+            raise ValueError(f"GPClassifier is for labels, and {likelihood!r} has {has}. Use GPRegressor{advice}.")
         if likelihood.has_classes:
             return _named(likelihood, self.classes_)
         if self.classes_.size > 2:

@@ -40,6 +40,8 @@ from bayesgp_mf.types import Array
 LARGEST_SEED = 2**31 - 1
 NOISE = 0.1
 """Noise variance of a target of variance 1, at the start."""
+LEARNS_TEXT = "bgp.Stream().update(X, y) learns from text, and of groups that come later."
+"""What to do with text that comes in batches."""
 
 M = TypeVar("M", bound=Callable[..., Any])
 
@@ -287,8 +289,7 @@ class GPEstimator(NamingAbsent, BaseEstimator, abc.ABC):  # type: ignore[misc]  
             if levels := one.kernel.levels_of_columns():
                 raise ValueError(
                     f"partial_fit takes numbers, and at the fit text such as {next(iter(levels.values()))[0]!r} told "
-                    "groups, of which a later one has no code. Fit to numbers for groups from the first, or fit again "
-                    "to all cases."
+                    f"groups. Fit to numbers for groups from the first, or fit again to all cases. {LEARNS_TEXT}"
                 )
             if known.weights is not None and likelihood.has_classes:
                 raise ValueError(
@@ -301,8 +302,11 @@ class GPEstimator(NamingAbsent, BaseEstimator, abc.ABC):  # type: ignore[misc]  
             t = as_limits(self._labels_of(one.problem.t, likelihood), past)
             stream.update(self._named(one.X), t, weights=known.weights, progress=False)
         learned = Streamed(stream.update(X, y, weights=weights, progress=False))
-        if learned.kernel.levels_of_columns():
-            learned.new_inputs(X)  # which refuses text: what the estimator predicts of reads numbers
+        if levels := learned.kernel.levels_of_columns():
+            raise ValueError(
+                f"partial_fit takes numbers, and X has text such as {next(iter(levels.values()))[0]!r}. Encode it as "
+                f"numbers, such as 0 and 1 for each of its values. {LEARNS_TEXT}"
+            )
         return learned
 
     def _labels_of(self, t: Array, likelihood: Likelihood) -> NDArray[Any]:

@@ -237,10 +237,10 @@ class Learner:
             **({} if np.all(weights == 1.0) else {"weights": weights}),
         )
 
-    def learned(self, state: StreamState, X: Array, rows: Array) -> tuple[StreamState, float]:
+    def learned(self, state: StreamState, X: Array, rows: Array, *, progress: bool) -> tuple[StreamState, float]:
         """Return the state after one batch, with a kernel tuned when enough cases have come, and its log score.
 
-        ``X (m, d)`` and ``rows (m, 4)`` are as those of the state.
+        ``X (m, d)`` and ``rows (m, 4)`` are as those of the state; ``progress`` says whether tuning shows a bar.
         """
         if not state.n_seen:
             factor = nothing(X.shape[1], values_of(self.likelihood).outputs)
@@ -260,7 +260,7 @@ class Learner:
             independent=done.independent,
         )
         if not after.is_tuned and after.n_seen >= self.first and self.hyper is not None and self._may_tune(after.t):
-            after = self.retuned(after, self.hyper)
+            after = self.retuned(after, self.hyper, progress=progress)
             fewer = np.sort(rng.permutation(after.t.size)[: self.reservoir])
             after = replace(after, X=after.X[fewer], rows=after.rows[fewer])
         return after, float(done.log_score.sum())

@@ -388,7 +388,7 @@ class Stream:
         try:
             with progress_bar("learning", total, enabled=progress) as advance:
                 for k, some in enumerate(blocks(X.shape[0], size)):
-                    self._take(*self._learner.learned(self._state, X[some], rows[some]))
+                    self._take(*self._learner.learned(self._state, X[some], rows[some], progress=progress))
                     advance(f"{self.n_seen} cases, log score of the last {self._scores[-1] / self._cases[-1]:.4f}")
                     if path is not None and ((k + 1) % every == 0 or k + 1 == total):
                         self.save(path)

@@ -14,7 +14,7 @@ import numpy as np
 import xarray as xr
 from numpy.typing import ArrayLike, NDArray
 
-from bayesgp_mf.arguments import as_generator, as_mapping, check_integers
+from bayesgp_mf.arguments import as_generator, as_mapping, check_flags, check_integers
 from bayesgp_mf.container.draws import as_stored
 from bayesgp_mf.container.groups import Container, make_container, set_group
 from bayesgp_mf.container.layout import SAMPLE_DIMS, TABLE, Layout, common_attrs
@@ -41,6 +41,7 @@ from bayesgp_mf.matrices.factors import psd_root
 from bayesgp_mf.matrices.memory import check_draws, check_memory
 from bayesgp_mf.methods import get_method
 from bayesgp_mf.names import naming_absent
+from bayesgp_mf.progress import progress_bar
 from bayesgp_mf.types import Array
 
 LARGEST_LOG = 700.0
@@ -138,12 +139,18 @@ class Generative:
             check_gram(gram, covariance=is_built_in(kernel))
         return [psd_root(np.asfortranarray(gram)) for gram in each]
 
-    def draw(self, models: list[Model], rng: np.random.Generator) -> tuple[Array, NDArray[Any]]:
+    def draw(
+        self, models: list[Model], rng: np.random.Generator, *, progress: bool = False
+    ) -> tuple[Array, NDArray[Any]]:
         """Draw latent values ``(k, n)``, or ``(k, n, C)``, and targets ``(k, n)``, one of each for each model."""
         if all(model is models[0] for model in models):
             f = self.latent(models[0].kernel, len(models), rng)
             return f, np.asarray(models[0].likelihood.sample(f, rng))
-        drawn = [self.latent(model.kernel, 1, rng) for model in models]
+        drawn = list[Array]()
+        with progress_bar("drawing from the prior", len(models), enabled=progress) as advance:
+            for model in models:
+                drawn.append(self.latent(model.kernel, 1, rng))
+                advance("")
         sampled = [model.likelihood.sample(f, rng) for model, f in zip(models, drawn, strict=True)]
         return np.concatenate(drawn), np.concatenate(sampled)
 
@@ -222,6 +229,7 @@ def prior_predictive(
     draws: int = 1000,
     offset: ArrayLike | None = None,
     random_seed: Seed = None,
+    progress: bool = True,
 ) -> Container:
     """Draw hyperparameters, latent values and targets from a model, before it has seen any.
 
@@ -243,6 +251,8 @@ def prior_predictive(
         As in `fit`.
     random_seed : int, numpy.random.Generator or None
         Source of all randomness.
+    progress : bool
+        Show a progress bar if it takes longer than a second.
 
     Returns
     -------
@@ -279,6 +289,7 @@ def prior_predictive(
     array([0.18, 0.83])
     """
     check_integers(1, draws=draws)
+    check_flags(progress=progress)
     rng, idata = as_generator(random_seed), as_container(X)
     if idata is None:
         model = generative(X, kernel, likelihood or Probit(), priors, bounds, fixed, offset)
@@ -290,7 +301,7 @@ def prior_predictive(
     check_draws(int(draws), len(model.X) * (model.likelihood.n_classes or 1), "training", FEWER_DRAWS)
     with one_thread_if_small(len(model.X)):
         models = model.models(int(draws), rng)
-        f, y = model.draw(models, rng)
+        f, y = model.draw(models, rng, progress=progress)
     layout = replace(model.layout, sizes=(1, int(draws)))
     random = () if model.random is None else dict.fromkeys(model.random.owners.tolist())
     each = {name: np.array([one.params[name] for one in models])[None] for name in random}

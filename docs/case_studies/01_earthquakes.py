@@ -230,9 +230,9 @@ print(bgp.calibrate(X, kernel, bgp.Poisson(), priors=priors, offset=offset(X), *
 # distributions are at most 0.1 posterior standard deviations apart, standard deviations 10 %, and leave-one-out
 # densities 0.1 nats. Those of the samples come from importance sampling, which is trusted only for years with a k-hat
 # of at most 0.25; the others are not compared. The fit needs no draws for its own, which are part of its solution. This
-# takes two to four minutes; the fit took a second.
+# takes one to two minutes; the fit took a second.
 
-draws = 1500  # tests: 20
+draws = 1000  # tests: 20
 validation = bgp.validate(fits["rough"], draws=draws, tune=draws // 3, chains=2, random_seed=1, progress=False)
 print(validation)
 

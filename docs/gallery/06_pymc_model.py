@@ -15,9 +15,10 @@ import bayesgp_mf as bgp
 from bayesgp_mf.pymc import Marginal, kernel_to_pymc
 
 rng = np.random.default_rng(2)
-clinic, age, treated = rng.integers(0, 12, 150), rng.uniform(20.0, 80.0, 150), rng.integers(0, 2, 150)
+n = 100
+clinic, age, treated = rng.integers(0, 12, n), rng.uniform(20.0, 80.0, n), rng.integers(0, 2, n)
 level = rng.normal(0.0, 0.8, 12)
-ill = np.sin(age / 10.0) + level[clinic] - 1.0 * treated + rng.standard_normal(150) > 0
+ill = np.sin(age / 10.0) + level[clinic] - 1.0 * treated + rng.standard_normal(n) > 0
 X = np.column_stack([clinic, age, treated])
 
 # %%

@@ -32,7 +32,7 @@ tap, corrected = (
 # %%
 # The same model in PyMC, with nothing approximated but by the number of draws.
 
-draws = 2000  # tests: 20
+draws = 1500  # tests: 20
 with pm.Model():
     latent_model(X, label, 25.0 * pm.gp.cov.ExpQuad(2, ls=2.0), likelihood)
     sampled = pm.sample(draws, tune=draws // 2, chains=2, cores=1, target_accept=0.95, random_seed=1, progressbar=False)

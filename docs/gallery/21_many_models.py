@@ -21,7 +21,7 @@ base = {
     "bend": bgp.kernels.Gaussian(1.0, columns=[1]),
     "line": bgp.kernels.Linear(),
 }
-models = bgp.explore(X, y, base, grow=True, most=14, draws=100, random_seed=1, progress=False)
+models = bgp.explore(X, y, base, grow=True, most=10, draws=100, random_seed=1, progress=False)
 print("found:", models.found)
 models.table.drop(columns=["parameters", "seconds"]).round(2)
 

@@ -101,6 +101,21 @@ def test_every_evidence_prints():
     assert float(error) > 0.0
 
 
+def test_few_effective_draws_of_hyperparameters_are_said():
+    priors = {"lengthscale": bgp.hyper.LogNormal(0.0, 0.5)}
+    small = bgp.hyper.HybridMonteCarlo(iterations=60, leapfrog_steps=2, step_size=0.01, chains=2)
+    options = {"fixed": {"variance"}, "priors": priors, "random_seed": 1, "progress": False}
+    found = quality(bgp.fit(X, Y, KERNEL, hyper=small, **options))
+    assert found.effective_draws < 40
+    assert f"only {found.effective_draws:.0f} draws are effective" in found.sentence
+    large = replace(small, step_size=0.3, leapfrog_steps=4, iterations=200)
+    found = quality(bgp.fit(X, Y, KERNEL, hyper=large, **options))
+    assert found.effective_draws > 100
+    assert "effective" not in found.sentence
+    assert quality(bgp.fit(X, Y, KERNEL, **FEW)).effective_draws is None
+    assert quality(bgp.fit(X, Y, KERNEL, hyper="integrate", priors=priors, **FEW)).effective_draws is None
+
+
 def test_gaussian_noise_has_nothing_left_out():
     gaussian = quality(bgp.fit(X, X[:, 0], KERNEL, bgp.likelihoods.Gaussian(0.1), **FEW))
     assert gaussian.verdict == "good"

@@ -15,7 +15,7 @@ import bayesgp_mf as bgp
 from bayesgp_mf.hyper import EvidenceScore, Objective, Target
 from bayesgp_mf.likelihoods import Gaussian
 from bayesgp_mf.methods import METHODS
-from bayesgp_mf.pymc import Marginal, kernel_from_pymc
+from bayesgp_mf.pymc import Marginal, kernel_from_pymc, latent_model
 from tests.pymc.conftest import INTERPRETED
 
 POINT = {"ls": 0.8, "noise": 0.6}
@@ -246,6 +246,21 @@ def test_any_two_labels_and_a_number_for_a_parameter(data):
     gram = bgp.kernels.Gaussian(0.8).gram(data.X)
     assert evidence[0] == evidence[1] == pytest.approx(bgp.solve(gram, data.t, bgp.Probit(0.3)).evidence.value)
     assert gp.observed.class_names == ("no", "yes")
+
+
+def test_a_likelihood_by_word(data):
+    counts = np.round(np.exp(data.X[:, 0]))
+    evidence = []
+    for likelihood in ("poisson", bgp.Poisson()):
+        with pm.Model():
+            gp = Marginal(pm.gp.cov.ExpQuad(2, ls=0.8), likelihood)
+            gp.marginal_likelihood("y", data.X, counts)
+        evidence.append(gp.posterior({}).log_evidence)
+    assert evidence[0] == evidence[1]
+    model = latent_model(data.X, counts, pm.gp.cov.ExpQuad(2, ls=0.8), "poisson")
+    assert np.isfinite(model.compile_logp()(model.initial_point()))
+    with pytest.raises(ValueError, match="poisson"):
+        Marginal(pm.gp.cov.ExpQuad(2, ls=0.8), "poison")
 
 
 def test_mistakes_are_named(data):
