@@ -15,10 +15,9 @@ import bayesgp_mf as bgp
 from bayesgp_mf.pymc import Marginal, kernel_to_pymc
 
 rng = np.random.default_rng(2)
-n = 100
-clinic, age, treated = rng.integers(0, 12, n), rng.uniform(20.0, 80.0, n), rng.integers(0, 2, n)
+clinic, age, treated = rng.integers(0, 12, 100), rng.uniform(20.0, 80.0, 100), rng.integers(0, 2, 100)
 level = rng.normal(0.0, 0.8, 12)
-ill = np.sin(age / 10.0) + level[clinic] - 1.0 * treated + rng.standard_normal(n) > 0
+ill = np.sin(age / 10.0) + level[clinic] - 1.0 * treated + rng.standard_normal(100) > 0
 X = np.column_stack([clinic, age, treated])
 
 # %%
