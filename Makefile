@@ -16,7 +16,7 @@ export MKL_NUM_THREADS ?= 1
 # Without bytecode each new process, of which tests start many, would first compile what it imports for some six seconds.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help environment report tables validate hyperposterior bench test test-validation lint types docs dist clean
+.PHONY: help environment report tables validate hyperposterior bench test test-slow slow test-validation lint types docs dist clean
 
 help:  ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/'
@@ -42,11 +42,19 @@ bench: $(STAMP)  ## time and memory beside scikit-learn, GPy and GPBoost, write 
 		$(INSTALL) $$peer || echo "$$peer cannot be installed: it is left out"; done
 	$(BIN)/python -m validation.benchmarks $(ARGS)
 
-test: $(STAMP)  ## the tests of the package and the doctests
-	$(BIN)/python -m pytest -n 2 --dist worksteal --ignore=tests/validation $(ARGS)
+PYTEST = $(BIN)/python -m pytest -n 2 --dist worksteal
+
+test: $(STAMP)  ## the tests of the package and the doctests that take less than half a second (four minutes)
+	$(PYTEST) --ignore=tests/validation -m "not slow" $(ARGS)
+
+test-slow: $(STAMP)  ## the others, a twelfth of them, which take four fifths of the time of all
+	$(PYTEST) --ignore=tests/validation -m slow $(ARGS)
+
+slow: $(STAMP)  ## run both, and write anew which are slow, tests/slow.txt
+	$(PYTEST) --ignore=tests/validation --note-slow $(ARGS)
 
 test-validation: $(STAMP)  ## the tests of validation/
-	$(BIN)/python -m pytest -n 2 --dist worksteal tests/validation $(ARGS)
+	$(PYTEST) tests/validation $(ARGS)
 
 lint: $(STAMP)  ## formatting, lint, types, import layers
 	$(BIN)/ruff format --check .

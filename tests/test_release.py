@@ -81,3 +81,10 @@ def test_links_of_the_readme_lead_to_files():
     named = re.findall(rf"\]\((?:{here}|{raw})([^)#\s]+)", read("README.md"))
     assert len(named) > 5
     assert [path for path in named if not (ROOT / path).is_file()] == []
+
+
+def test_what_is_called_slow_is_there():
+    for name in read("tests/slow.txt").splitlines():
+        path, *_, test = name.split("::")
+        text, word = read(path), test.partition("[")[0].rpartition(".")[2]
+        assert path.endswith(".md") or re.search(rf"\b(def|class) {word}\b", text), name
