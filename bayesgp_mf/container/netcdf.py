@@ -66,8 +66,8 @@ def read_elsewhere(path: Path) -> None:
     if done.returncode == TOO_LARGE:
         _check_memory(int(done.stdout))
     if done.returncode:
-        said = done.stdout.decode(errors="replace").strip()
-        raise ValueError(said or "what reads netCDF files crashed, or came to no end")
+        message = done.stdout.decode(errors="replace").strip()
+        raise ValueError(message or "what reads netCDF files crashed, or came to no end")
 
 
 def read_first(path: str) -> None:

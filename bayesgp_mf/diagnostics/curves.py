@@ -98,7 +98,7 @@ def curve(fit: Fitted, column: int, *, scale: Scale, probabilities: Sequence[flo
     levels = np.asarray(probabilities, dtype=np.float64)
     mean = fit.process.latent_at(X)[0] if scale == "latent" else fit.expected(X)
     unknown = scale == "target" and mean.ndim > 1
-    quantiles = np.empty((0, *mean.shape)) if unknown else quantiles_at(fit.asked(at.size), X, scale, levels)
+    quantiles = np.empty((0, *mean.shape)) if unknown else quantiles_at(fit.for_cases(at.size), X, scale, levels)
     return Curve(fit.names[column], at, mean, quantiles, fit.levels.get(column, ()))
 
 
@@ -185,7 +185,7 @@ def _averaged(fit: Fitted, column: int, scale: Scale, levels: Array, points: int
     share = 2 if fit.likelihood.has_classes else 1  # whose probabilities take longer
     chosen = np.sort(rng.permutation(fit.shown)[: CASES // share])
     at, cases = fit.grid(column, points), fit.X[chosen]
-    some = replace(fit, process=some_settings(fit.asked(len(cases))))
+    some = replace(fit, process=some_settings(fit.for_cases(len(cases))))
     parts, counts = some.process.parts, np.ceil(DRAWS // share * some.process.weights).astype(int)
     means, quantiles = [], []
     for value in at:

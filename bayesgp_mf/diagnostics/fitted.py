@@ -109,7 +109,7 @@ class Fitted:
         if self.likelihood.of_one_case.latent_noise is not None:
             return True
         at = np.array([0.0, 1.0])
-        moments = self.asked(2).new_likelihood.predictive_moments(at, np.zeros(2))
+        moments = self.for_cases(2).new_likelihood.predictive_moments(at, np.zeros(2))
         return moments is not None and bool(np.array_equal(moments[0], at))
 
     @property
@@ -154,10 +154,10 @@ class Fitted:
         low, high = float(values.min()), float(values.max())
         return np.linspace(low, high, points) if high > low else np.array([low - 0.5, low, low + 0.5])
 
-    def asked(self, m: int) -> Process:
+    def for_cases(self, m: int) -> Process:
         """Return the process, to be asked of m cases of an exposure of one, and one trial."""
-        asked = self.likelihood.new_case_facts
-        return with_new_cases(self.process, {name: np.full(m, NEUTRAL[name]) for name in asked})
+        facts = self.likelihood.new_case_facts
+        return with_new_cases(self.process, {name: np.full(m, NEUTRAL[name]) for name in facts})
 
     def expected(self, X: Array) -> Array:
         """Return the probability of class 1 ``(m,)``, of each class ``(m, C)``, or the mean of a new number ``(m,)``.
@@ -167,7 +167,7 @@ class Fitted:
         ValueError
             If it has none: heavy tails may have no mean.
         """
-        values = moments_at(self.asked(len(X)), X)
+        values = moments_at(self.for_cases(len(X)), X)
         found = values["p"] if not self.likelihood.is_real else values.get("y_mean")
         if found is None or not np.all(np.isfinite(found)):
             raise ValueError(

@@ -108,13 +108,13 @@ def warn_before(
     seconds = SECONDS_A_NUMBER * n * rank**2 * (DENSE if is_dense else 1.0)
     if seconds < ENOUGH_SECONDS or seconds * points < LONG_SECONDS:
         return
-    held = "dense matrices" if is_dense else f"a root of about {rank} columns"
+    matrices = "dense matrices" if is_dense else f"a root of about {rank} columns"
     gib = 8 * (PEAK if is_dense else ROOTS) * n * rank / 2**30
     _say_once(
         name,
         n,
         seconds * points,
-        f"n = {n} without inducing cases takes {held}, {gib:.0f} GiB with what is made of it, and "
+        f"n = {n} without inducing cases takes {matrices}, {gib:.0f} GiB with what is made of it, and "
         f"{points} solution{'s' * (points > 1)} will take about {_in_words(seconds * points)}. "
         f"{advice_for(n, kernel, likelihood, solver, averages=averages)}",
     )

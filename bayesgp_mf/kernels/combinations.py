@@ -166,7 +166,7 @@ class Entrywise(Kernel):
     def _each(self, method: str, inputs: tuple[Array, ...]) -> Iterator[Array]:
         return (getattr(part, method)(*inputs) for part in self.parts)
 
-    def _pulled_back(self, method: str, inputs: tuple[Array, ...], bar: Array) -> dict[str, Array]:
+    def _parameter_vjp(self, method: str, inputs: tuple[Array, ...], bar: Array) -> dict[str, Array]:
         bars = zip(self.parts, self._bars(method, inputs, bar), strict=True)
         return self._named(getattr(part, f"{method}_vjp")(*inputs, own) for part, own in bars)
 
@@ -184,15 +184,15 @@ class Entrywise(Kernel):
 
     def gram_vjp(self, X: Array, gram_bar: Array) -> dict[str, Array]:
         """Return the pull-back of ``gram_bar`` through each part."""
-        return self._pulled_back("gram", (X,), gram_bar)
+        return self._parameter_vjp("gram", (X,), gram_bar)
 
     def cross_vjp(self, A: Array, B: Array, cross_bar: Array) -> dict[str, Array]:
         """Return the pull-back of ``cross_bar`` through each part."""
-        return self._pulled_back("cross", (A, B), cross_bar)
+        return self._parameter_vjp("cross", (A, B), cross_bar)
 
     def diag_vjp(self, X: Array, diag_bar: Array) -> dict[str, Array]:
         """Return the pull-back of ``diag_bar`` through each part."""
-        return self._pulled_back("diag", (X,), diag_bar)
+        return self._parameter_vjp("diag", (X,), diag_bar)
 
     def inputs_vjp(self, A: Array, B: Array, cross_bar: Array) -> Array:
         """Return the sum of the parts' pull-backs of ``cross_bar`` to ``B (b, d)``."""

@@ -134,9 +134,9 @@ class OnSphere(WarpedInputs):
         distances, flat = self._along(inputs)
         return iter([self.kernel.cross(flat, ORIGIN).reshape(distances.shape)])
 
-    def _pulled_back(self, method: str, inputs: tuple[Array, ...], bar: Array) -> dict[str, Array]:
+    def _parameter_vjp(self, method: str, inputs: tuple[Array, ...], bar: Array) -> dict[str, Array]:
         if self.metric == "chordal" or method == "diag":
-            return super()._pulled_back(method, inputs, bar)
+            return super()._parameter_vjp(method, inputs, bar)
         return self.kernel.cross_vjp(self._along(inputs)[1], ORIGIN, bar.reshape(-1, 1))
 
     def inputs_vjp(self, A: Array, B: Array, cross_bar: Array) -> Array:

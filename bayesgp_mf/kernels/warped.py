@@ -49,8 +49,8 @@ class WarpedInputs(OfOne, Entrywise):
     def _each(self, method: str, inputs: tuple[Array, ...]) -> Iterator[Array]:
         return super()._each(method, self._seen(inputs))
 
-    def _pulled_back(self, method: str, inputs: tuple[Array, ...], bar: Array) -> dict[str, Array]:
-        return super()._pulled_back(method, self._seen(inputs), bar)
+    def _parameter_vjp(self, method: str, inputs: tuple[Array, ...], bar: Array) -> dict[str, Array]:
+        return super()._parameter_vjp(method, self._seen(inputs), bar)
 
     def inputs_vjp(self, A: Array, B: Array, cross_bar: Array) -> Array:
         """Return the pull-back of ``cross_bar`` through the kernel below and the map to ``B (b, d)``."""

@@ -122,7 +122,7 @@ def _values(
     """Return inputs of the places, and of each panel its title, its colours and its numbers."""
     predicted = "predictions" in group_names(fit.idata)
     X = np.asarray(get_group(fit.idata, "predictions_constant_data")["X"]) if predicted else fit.X[fit.shown]
-    process = fit.asked(len(X))
+    process = fit.for_cases(len(X))
     each = [_of_part(part, X, threshold, scale) for part in process.parts]
     means, variances, chances = (np.stack(some) for some in zip(*each, strict=True))
     centre = process.weights @ means

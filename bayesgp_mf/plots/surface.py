@@ -196,11 +196,11 @@ def _values(fit: Fitted, X: Array, what: What, scale: Scale, above: float | None
     if what == "probability":
         return _probability_above(fit, X, scale, above)
     if what == "interval":
-        low, high = quantiles_at(fit.asked(len(X)), X, scale, np.array([0.05, 0.95]))
+        low, high = quantiles_at(fit.for_cases(len(X)), X, scale, np.array([0.05, 0.95]))
         return np.asarray(high - low)
     if scale == "latent":
         return np.sqrt(fit.process.latent_at(X)[1])
-    process, each = fit.asked(len(X)), []
+    process, each = fit.for_cases(len(X)), []
     for part in process.parts:
         mean, variance = part.latent_at(X)
         each.append(expected_given(part, mean + NODES[:, None] * np.sqrt(variance)))
@@ -211,7 +211,7 @@ def _values(fit: Fitted, X: Array, what: What, scale: Scale, above: float | None
 
 def _probability_above(fit: Fitted, X: Array, scale: Scale, above: Any) -> Array:
     """Return how likely f, or the mean of a target given f, which rises with f, is to be above a limit."""
-    found, process = np.zeros(len(X)), fit.asked(1)
+    found, process = np.zeros(len(X)), fit.for_cases(1)
     for part, weight in zip(process.parts, process.weights, strict=True):
         mean, variance = part.latent_at(X)
         sd, limit = np.sqrt(variance), above

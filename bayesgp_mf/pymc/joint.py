@@ -55,7 +55,7 @@ class Point(NamedTuple):
     model: Model
     roots: list[Array]  # of each class
     root: Array  # B (q n, r), those of all classes along its diagonal
-    weighed: Array  # W B (q n, r)
+    scaled: Array  # W B (q n, r)
     factor: Array  # C (r, r)
     centre: Array  # C^-1 B' nu (r,)
 
@@ -136,11 +136,11 @@ class Joint:
         else:
             roots = [cholesky(gram + JITTER * np.mean(np.diag(gram)) * np.eye(len(gram))) for gram in each]
         root = roots[0] if len(roots) == 1 else block_diag(*roots)
-        weighed = self.precision @ root if self._of_each is None else self._of_each[:, None] * root
-        inner = np.asfortranarray(root.T @ weighed)
+        scaled = self.precision @ root if self._of_each is None else self._of_each[:, None] * root
+        inner = np.asfortranarray(root.T @ scaled)
         inner[np.diag_indices_from(inner)] += 1.0
         factor = cholesky(inner)
-        return Point(model, roots, root, weighed, factor, _solve(factor, root.T @ self.shift))
+        return Point(model, roots, root, scaled, factor, _solve(factor, root.T @ self.shift))
 
     @cached_property
     def _of_each(self) -> Array | None:
@@ -186,13 +186,13 @@ class Joint:
 
         ``slope`` is the derivative in f, and ``v_bar`` that in z, which determine all others.
         """
-        model, roots, _, weighed, factor, centre = point
+        model, roots, _, scaled, factor, centre = point
         b_bar = _solve(factor, v_bar, trans=True)
         # that in C is -u v' - b c' less the inverse of its diagonal
         inner = np.outer(u @ factor, -v_bar) - np.outer(b_bar @ factor, centre)
         inner[np.diag_indices_from(inner)] -= 1.0
         root_bar = np.outer(slope, u) + np.outer(self.shift, b_bar)
-        root_bar += 2.0 * (weighed @ gram_derivative(factor, inner))
+        root_bar += 2.0 * (scaled @ gram_derivative(factor, inner))
         n, eye = len(self.t), np.eye(len(self.t))
         each = (root_bar[c * n : (c + 1) * n, c * n : (c + 1) * n] for c in range(len(roots)))
         bars = np.array([gram_derivative(own, own.T @ bar) for own, bar in zip(roots, each, strict=True)])

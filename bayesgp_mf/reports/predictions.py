@@ -145,8 +145,8 @@ def misfits(about: Fitted) -> list[str]:
 def _model(about: Fitted) -> str:
     found = misfit_of(about.idata, about.left_out)
     beside = "" if found.constant is None else f"A constant scores {found.constant:.4f} nats a case."
-    held = "" if found.coverage is None else f" The central 90 % intervals hold {found.coverage:.0%} of the cases."
-    return f"{beside}{held} {found.sentence or 'Nothing here speaks against the model.'}".strip()
+    coverage = "" if found.coverage is None else f" The central 90 % intervals hold {found.coverage:.0%} of the cases."
+    return f"{beside}{coverage} {found.sentence or 'Nothing here speaks against the model.'}".strip()
 
 
 def _score(about: Fitted) -> str:

@@ -281,8 +281,8 @@ class GPEstimator(NamingAbsent, BaseEstimator, abc.ABC):  # type: ignore[misc]  
             stream = known.posterior
         elif known is None:
             hyper: Any = self.hyper  # `is_streamed` has refused all that a stream does not have
-            targets, told = with_limits(y if likelihood.is_real else None, likelihood, whole=False)
-            kernel = self._start(X, targets, told, weights)
+            targets, known_limits = with_limits(y if likelihood.is_real else None, likelihood, whole=False)
+            kernel = self._start(X, targets, known_limits, weights)
             stream = Stream(kernel, likelihood, self.budget, hyper=hyper, **options)
         else:
             one = known.posterior.parts[0]

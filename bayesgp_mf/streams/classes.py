@@ -204,8 +204,8 @@ class _Sites:
     def weights(self, shift: Array) -> Array:
         """Return alpha = b - W K alpha ``(m, C)`` under shifts ``b (m, C)``."""
         measured = self.measured(shift)
-        told = np.einsum("mab,mb->ma", self.effective_precision, self.after.means(measured))
-        return np.asarray((measured - told) @ self.batch.directions.T)
+        known = np.einsum("mab,mb->ma", self.effective_precision, self.after.means(measured))
+        return np.asarray((measured - known) @ self.batch.directions.T)
 
 
 @dataclass(frozen=True, eq=False)

@@ -175,9 +175,9 @@ def _member(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> NDArray[Any]:
         if np.lib.format.read_magic(opened) != (1, 0):
             raise ValueError(f"{info.filename} is not as NumPy writes it")
         shape, _, dtype = np.lib.format.read_array_header_1_0(opened)
-        said = opened.tell() + prod(shape) * dtype.itemsize
-        if dtype.hasobject or said != info.file_size:
-            raise ValueError(f"{info.filename} would have {said} bytes, and has {info.file_size}")
+        expected = opened.tell() + prod(shape) * dtype.itemsize
+        if dtype.hasobject or expected != info.file_size:
+            raise ValueError(f"{info.filename} would have {expected} bytes, and has {info.file_size}")
         opened.seek(0)
         array: NDArray[Any] = np.lib.format.read_array(opened, allow_pickle=False)
     return array

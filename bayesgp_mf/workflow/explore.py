@@ -343,10 +343,10 @@ class _Work:
             return float(group["loo_i"].sum())
         if "node_weight" in group or "log_evidence" not in group:
             raise ValueError("an average over hyperparameters has no evidence. Give score='loo'.")
-        sites, told = group.get("site_variance"), float(group.sizes["obs_id"])
+        sites, informative = group.get("site_variance"), float(group.sizes["obs_id"])
         if sites is not None and sites.ndim == 1:
-            told = float((group["latent_sd"] ** 2 / sites).sum())
-        return float(evidence_of_fit(group).corrected - 0.5 * group.sizes.get("hyper", 0) * np.log1p(told))
+            informative = float((group["latent_sd"] ** 2 / sites).sum())
+        return float(evidence_of_fit(group).corrected - 0.5 * group.sizes.get("hyper", 0) * np.log1p(informative))
 
     def finished(self, score: Score) -> Exploration:
         """Return the models side by side."""
