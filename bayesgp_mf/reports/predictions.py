@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from bayesgp_mf import plots
-from bayesgp_mf.container.groups import Container, get_group
+from bayesgp_mf.container.groups import Container, get_group, group_or_empty
 from bayesgp_mf.container.loo import log_densities
 from bayesgp_mf.diagnostics.compare import compare
 from bayesgp_mf.diagnostics.curves import relevance
@@ -229,7 +229,7 @@ def new_cases(about: Fitted, y_test: ArrayLike | None, X_test: ArrayLike | None)
     """Return the section on the new cases in the group ``predictions``; ``y_test`` are their targets."""
     predictions = get_group(about.idata, "predictions")
     m = predictions.sizes["obs_id"] if "obs_id" in predictions.sizes else len(predictions["latent_mean"])
-    blocks: list[Block] = [f"{m} cases that the fit has not seen."]
+    blocks: list[Block] = [f"{m} cases{_of_fit(about)}"]
     if y_test is None:
         blocks += or_words(lambda: _predicted_table(about))
         blocks.append("Their targets were not given: with y_test they would be scored here.")
@@ -238,6 +238,19 @@ def new_cases(about: Fitted, y_test: ArrayLike | None, X_test: ArrayLike | None)
         raise ValueError(f"y_test must have a target for each of the {m} new cases, got shape {np.shape(y_test)}.")
     # a target that is none of this fit's is a mistake of the call, and not something that the fit does not have
     return Section("New cases", [*blocks, _new_score(about, y_test, X_test), *_figures(about, y_test)])
+
+
+def _of_fit(about: Fitted) -> str:
+    """Return how many of the new cases have inputs of cases of the fit, in words."""
+    new, known = (group_or_empty(about.idata, name).get("X") for name in ("predictions_constant_data", "constant_data"))
+    rows = set() if known is None else {row.tobytes() for row in known.values + 0.0}
+    shared = 0 if new is None else sum(row.tobytes() in rows for row in new.values + 0.0)
+    if not shared:
+        return " that the fit has not seen."
+    return (
+        f", {shared} of them with the inputs of cases of the fit. Where they are these cases, the fit knows their "
+        "targets: leave-one-out says how well such are predicted."
+    )
 
 
 def _predicted_table(about: Fitted) -> Block:

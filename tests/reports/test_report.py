@@ -279,7 +279,10 @@ def test_new_cases_are_predicted_and_scored(tmp_path):
     p = get_group(bgp.predict(bgp.fit(X2, Z > 0, ONE, **SMALL), X2, draws=False), "predictions")["p"].values
     score = np.mean(np.log(np.where(Z > 0, p, 1.0 - p)))
     assert f"Mean log score{score:.4f}" in page.text
-    assert "with y_test they would be scored" in page_of(fit, tmp_path, X_test=X2)[1].text
+    assert f"{len(X2)} of them with the inputs of cases of the fit" in page.text
+    elsewhere = page_of(fit, tmp_path, X_test=X2 + 0.1)[1].text
+    assert "with y_test they would be scored" in elsewhere
+    assert f"{len(X2)} cases that the fit has not seen." in elsewhere
 
 
 def test_new_numbers_are_scored_by_their_density(tmp_path):
