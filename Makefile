@@ -50,7 +50,7 @@ test: $(STAMP)  ## the tests of the package and the doctests that take less than
 test-slow: $(STAMP)  ## the others, a twelfth of them, which take four fifths of the time of all
 	$(PYTEST) --ignore=tests/validation -m slow $(ARGS)
 
-slow: $(STAMP)  ## run both, and write anew which are slow, tests/slow.txt
+slow: $(STAMP)  ## run both, and note which are slow, tests/slow.txt
 	$(PYTEST) --ignore=tests/validation --note-slow $(ARGS)
 
 test-validation: $(STAMP)  ## the tests of validation/

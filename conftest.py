@@ -55,6 +55,7 @@ class Durations:
         self.seconds.update({report.nodeid: report.duration})
 
     def pytest_sessionfinish(self) -> None:
-        """Write the file."""
-        slow = sorted(name for name, seconds in self.seconds.items() if seconds > SECONDS)
+        """Write the file; what was not run stays as it was."""
+        others = set(SLOW.read_text(encoding="utf-8").splitlines()) - set(self.seconds)
+        slow = sorted(others | {name for name, seconds in self.seconds.items() if seconds > SECONDS})
         SLOW.write_text("".join(f"{name}\n" for name in slow), encoding="utf-8")

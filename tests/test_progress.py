@@ -57,7 +57,7 @@ def test_a_solver_shows_its_steps_when_asked(monkeypatch, capsys):
 
 RNG = np.random.default_rng(1)
 X = RNG.standard_normal((24, 2))
-Y = X[:, 0] + 0.3 * RNG.standard_normal(24) > 0
+Y = X[:, 0] > np.median(X[:, 0])  # as many of both, of which a stream wants ten
 KERNEL = bgp.kernels.Gaussian()
 FEW = {"draws": 8, "chains": 1, "random_seed": 1}
 BRIEF = {"replicas": 1, "random_seed": 1}
@@ -74,7 +74,9 @@ def streamed():
 
 LONG = {
     "fit": lambda progress: bgp.fit(X, Y, KERNEL, hyper="evidence", progress=progress, **FEW),
-    "stream": lambda progress: bgp.Stream(KERNEL, first=20, random_seed=1).update(X, Y, progress=progress),
+    "stream": lambda progress: bgp.Stream(KERNEL, hyper="evidence", first=20, random_seed=1).update(
+        X, Y, progress=progress
+    ),
     "retune": lambda progress: streamed().retune(progress=progress),
     "prior_predictive": lambda progress: bgp.prior_predictive(X, KERNEL, priors=PRIORS, draws=4, progress=progress),
     "calibrate": lambda progress: bgp.calibrate(X, KERNEL, progress=progress, **BRIEF),

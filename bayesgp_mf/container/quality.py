@@ -204,9 +204,10 @@ class Quality:
     def _of_draws(self) -> str:
         if self.effective_draws is None or self.effective_draws >= FEWEST_EFFECTIVE:
             return ""
+        error = 1.0 / sqrt(max(self.effective_draws, 1.0))
         return (
-            f" Of some hyperparameter only {self.effective_draws:.0f} draws are effective, so that its mean has a "
-            f"Monte-Carlo error of {1.0 / sqrt(max(self.effective_draws, 1.0)):.2g} posterior sd. Take more draws: "
+            f" Of some hyperparameter at most {self.effective_draws:.0f} draws are effective, so that its mean has a "
+            f"Monte-Carlo error of {error:.2g} posterior sd or more. Take more: "
             "hyper=hyper.HybridMonteCarlo(iterations=...), or pymc.Nuts(draws=...)."
         )
 

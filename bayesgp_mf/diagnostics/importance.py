@@ -317,10 +317,17 @@ def _loo_error(idata: Container) -> float | None:
 
 
 def _effective_draws(idata: Container, fit: xr.Dataset) -> float | None:
-    """Return the fewest effective draws of a hyperparameter; None where none was sampled."""
+    """Return the fewest effective draws of a hyperparameter, at most; None where none was sampled."""
+    tuned = {str(name).partition("[")[0] for name in fit["hyper"].values} if "hyper" in fit.coords else set[str]()
     posterior = group_or_empty(idata, "posterior")
-    sampled = [name for name in posterior if name in fit]
-    return fewest_effective(posterior[sampled]) if sampled and posterior.sizes["draw"] >= FEWEST_IN_CHAIN else None
+    draws = posterior[[name for name in posterior if name in tuned]]
+    if not draws:
+        return None
+    spread = draws.max("draw") - draws.min("draw")
+    if any(bool((spread[name] == 0.0).any()) for name in spread):  # a chain that never moved has no autocorrelation
+        return 1.0
+    chains, length = (draws.sizes[name] for name in SAMPLE_DIMS)
+    return fewest_effective(draws) if length >= FEWEST_IN_CHAIN else float(chains * length)
 
 
 def fewest_effective(posterior: xr.Dataset) -> float:

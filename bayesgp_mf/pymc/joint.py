@@ -188,7 +188,7 @@ class Joint:
         """
         model, roots, _, scaled, factor, centre = point
         b_bar = _solve(factor, v_bar, trans=True)
-        # that in C is -u v' - b c' less the inverse of its diagonal
+        # that in C is -u v' - b c' less the inverse of its diagonal, and C' times the last is one there, and zero below
         inner = np.outer(u @ factor, -v_bar) - np.outer(b_bar @ factor, centre)
         inner[np.diag_indices_from(inner)] -= 1.0
         root_bar = np.outer(slope, u) + np.outer(self.shift, b_bar)
@@ -260,7 +260,7 @@ def _symmetric(matrix: Array) -> Array:
 
 
 def gram_derivative(factor: Array, inner: Array) -> Array:
-    r"""Return the derivative ``(n, n)`` in a matrix, given ``inner``, the lower Cholesky factor L times that in it.
+    r"""Return the derivative ``(n, n)`` in a matrix, given the transpose of its Cholesky factor times that in it.
 
     .. math:: L^{-T} \Phi(L^T \bar L) L^{-1},
 

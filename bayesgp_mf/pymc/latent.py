@@ -30,7 +30,7 @@ def latent_model(
     X: Any,
     y: Any,
     cov_func: Any,
-    likelihood: Likelihood = Probit(),
+    likelihood: Likelihood | str = Probit(),
     *,
     mean_func: Any = None,
     jitter: float = JITTER,
@@ -49,7 +49,7 @@ def latent_model(
         Targets of the likelihood: labels of two distinct values, labels of several classes, counts or real numbers.
     cov_func : pymc.gp.cov.BaseCovariance or Kernel
         Prior covariance, as for `Marginal`.
-    likelihood : Likelihood
+    likelihood : Likelihood or str
         `Probit` with noise, `Logit`, or one of ``likelihoods`` with a name: ``Gaussian``, ``StudentT``, ``Poisson``,
         ``NegativeBinomial``, ``Binomial``, ``ZeroInflated``, ``Hurdle``, ``Truncated``, ``Gamma``, ``Beta``,
         ``Softmax``, ``MultinomialProbit``.

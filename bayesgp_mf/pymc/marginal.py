@@ -60,7 +60,7 @@ class Marginal:
     cov_func : pymc.gp.cov.BaseCovariance or Kernel
         Prior covariance; random variables in it are the hyperparameters. A kernel of this package keeps its numbers;
         `kernel_to_pymc` replaces them by random variables.
-    likelihood : Likelihood
+    likelihood : Likelihood or str
         p(label | latent value).
     method : str
         Name of a method that has an evidence: a key of `methods.METHODS`.
@@ -119,7 +119,7 @@ class Marginal:
     def __init__(
         self,
         cov_func: Any,
-        likelihood: Likelihood = Probit(),
+        likelihood: Likelihood | str = Probit(),
         method: MethodName = "tap",
         *,
         mean_func: Any = None,

@@ -25,7 +25,7 @@ from bayesgp_mf.inference.inducing import Inducing
 from bayesgp_mf.inference.solution import Control
 from bayesgp_mf.inference.solver import Solver
 from bayesgp_mf.inputs.frames import as_pandas
-from bayesgp_mf.inputs.groups import as_inputs_of, holds_more_than_numbers
+from bayesgp_mf.inputs.groups import as_inputs_of, columns_of_groups, holds_more_than_numbers
 from bayesgp_mf.inputs.limits import as_limits, with_limits, with_other_limit
 from bayesgp_mf.inputs.options import as_kernel, as_likelihood
 from bayesgp_mf.inputs.tables import as_inputs, as_weights, check_all_same_cases, feature_names
@@ -277,6 +277,7 @@ class GPEstimator(NamingAbsent, BaseEstimator, abc.ABC):  # type: ignore[misc]  
             "classes": (False, True) if likelihood.is_binary else None,
             "random_seed": self._seed,
         }
+        _check_numbers(known, X)
         if isinstance(known, Streamed):
             stream = known.posterior
         elif known is None:
@@ -286,11 +287,6 @@ class GPEstimator(NamingAbsent, BaseEstimator, abc.ABC):  # type: ignore[misc]  
             stream = Stream(kernel, likelihood, self.budget, hyper=hyper, **options)
         else:
             one = known.posterior.parts[0]
-            if levels := one.kernel.levels_of_columns():
-                raise ValueError(
-                    f"partial_fit takes numbers, and at the fit text such as {next(iter(levels.values()))[0]!r} told "
-                    f"groups. Fit to numbers for groups from the first, or fit again to all cases. {LEARNS_TEXT}"
-                )
             if known.weights is not None and likelihood.has_classes:
                 raise ValueError(
                     "sample_weight: fit was given weights of several classes, which partial_fit does not take. Fit "
@@ -301,13 +297,7 @@ class GPEstimator(NamingAbsent, BaseEstimator, abc.ABC):  # type: ignore[misc]  
             stream = Stream(known.kernel, new, self.budget, **options)
             t = as_limits(self._labels_of(one.problem.t, likelihood), past)
             stream.update(self._named(one.X), t, weights=known.weights, progress=False)
-        learned = Streamed(stream.update(X, y, weights=weights, progress=False))
-        if levels := learned.kernel.levels_of_columns():
-            raise ValueError(
-                f"partial_fit takes numbers, and X has text such as {next(iter(levels.values()))[0]!r}. Encode it as "
-                f"numbers, such as 0 and 1 for each of its values. {LEARNS_TEXT}"
-            )
-        return learned
+        return Streamed(stream.update(X, y, weights=weights, progress=False))
 
     def _labels_of(self, t: Array, likelihood: Likelihood) -> NDArray[Any]:
         """Return the targets of a fit as a stream takes them: labels of several classes, True for the second of two."""
@@ -319,6 +309,22 @@ class GPEstimator(NamingAbsent, BaseEstimator, abc.ABC):  # type: ignore[misc]  
         """Return inputs under the names of their columns, if they have names: kernels of some columns ask for them."""
         names = getattr(self, "feature_names_in_", None)
         return X if names is None else pd.DataFrame(X, index, names)
+
+
+def _check_numbers(known: Known | None, X: Any) -> None:
+    """Raise a ValueError if text tells groups, of the fit before or in a batch: codes of them are not kept here."""
+    levels = known.posterior.parts[0].kernel.levels_of_columns() if isinstance(known, Whole) else {}
+    if levels:
+        raise ValueError(
+            f"partial_fit takes numbers, and at the fit text such as {next(iter(levels.values()))[0]!r} told groups. "
+            f"Fit to numbers for groups from the first, or fit again to all cases. {LEARNS_TEXT}"
+        )
+    if holds_more_than_numbers(X):
+        text = pd.DataFrame(X).iloc[0, columns_of_groups(X)[0]]
+        raise ValueError(
+            f"partial_fit takes numbers, and X has text such as {text!r}. Encode it as numbers, such as 0 and 1 for "
+            f"each of its values. {LEARNS_TEXT}"
+        )
 
 
 def is_streamed(model: GPEstimator) -> bool:

@@ -107,11 +107,15 @@ def test_few_effective_draws_of_hyperparameters_are_said():
     options = {"fixed": {"variance"}, "priors": priors, "random_seed": 1, "progress": False}
     found = quality(bgp.fit(X, Y, KERNEL, hyper=small, **options))
     assert found.effective_draws < 40
-    assert f"only {found.effective_draws:.0f} draws are effective" in found.sentence
+    assert f"at most {found.effective_draws:.0f} draws are effective" in found.sentence
     large = replace(small, step_size=0.3, leapfrog_steps=4, iterations=200)
     found = quality(bgp.fit(X, Y, KERNEL, hyper=large, **options))
     assert found.effective_draws > 100
     assert "effective" not in found.sentence
+    stuck = quality(bgp.fit(X, Y, KERNEL, hyper=replace(small, step_size=1e-300), **options))
+    assert stuck.effective_draws == 1.0
+    few = quality(bgp.fit(X, Y, KERNEL, hyper=replace(large, iterations=3, dropped=0.0), **options))
+    assert few.effective_draws == 6.0
     assert quality(bgp.fit(X, Y, KERNEL, **FEW)).effective_draws is None
     assert quality(bgp.fit(X, Y, KERNEL, hyper="integrate", priors=priors, **FEW)).effective_draws is None
 
