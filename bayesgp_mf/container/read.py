@@ -57,7 +57,10 @@ def fit_group(idata: Container) -> xr.Dataset:
                 "stream itself, stream.predict_proba(X_new) or stream.latent(X_new), and keep it by stream.save(path)."
             )
         if "posterior" in names:
-            advice += " Of draws of PyMC bgp.loo needs what bgp.pymc.sample_latent adds: call sample_latent first."
+            advice += (
+                " Of draws of PyMC bgp.loo needs what bgp.pymc.sample_latent adds: call sample_latent first. All else is "
+                "asked of fits, such as fit(..., hyper='nuts')."
+            )
         raise ValueError(f"this container was not made by bayesgp_mf (its groups: {names}). {advice}")
     fit = get_group(idata, "fit")
     if str(fit.attrs["bayesgp_mf_format"]) != str(FORMAT):

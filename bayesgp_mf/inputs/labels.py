@@ -303,9 +303,11 @@ def _not_two_classes(classes: Sequence[Any], likelihood: Likelihood) -> str:
             f"y must hold exactly two classes for {name}, got {len(classes)} distinct real numbers. Threshold "
             "them into two classes, or regress on them with likelihood=bgp.likelihoods.Gaussian(noise_variance)."
         )
+    counts = all(isinstance(label, int | np.integer) and label >= 0 for label in classes)
+    of_counts = "likelihood='poisson' if they are counts, " if counts else ""
     first = classes[0].item() if isinstance(classes[0], np.generic) else classes[0]
     return (
-        f"y must hold exactly two classes for {name}, got {len(classes)}: {shown}. Use "
+        f"y must hold exactly two classes for {name}, got {len(classes)}: {shown}. Use {of_counts}"
         f"likelihood=bgp.MultinomialProbit(), or bgp.Ordinal(cuts) if they have an order, or tell one from the rest: "
         f"y == {first!r}."
     )

@@ -20,7 +20,10 @@ from bayesgp_mf.inputs.frames import as_pandas, check_names, is_numbered, kind_o
 from bayesgp_mf.types import Array
 
 DROP = "Drop or impute those cases."
-IMPUTE = f"{DROP[:-1]}: scikit-learn's SimpleImputer in a make_pipeline before an estimator does that."
+IMPUTE = (
+    f"{DROP[:-1]}: scikit-learn's SimpleImputer in a make_pipeline before an estimator does that, beside text in a "
+    "make_column_transformer."
+)
 
 LARGEST_WHOLE = 2.0**53
 """From here on double precision holds some whole numbers only."""
