@@ -58,8 +58,8 @@ def fit_group(idata: Container) -> xr.Dataset:
             )
         if "posterior" in names:
             advice += (
-                " Of draws of PyMC bgp.loo needs what bgp.pymc.sample_latent adds: call sample_latent first. All else is "
-                "asked of fits, such as fit(..., hyper='nuts')."
+                " Of draws of PyMC bgp.loo needs what bgp.pymc.sample_latent adds: call sample_latent first. All else "
+                "is asked of fits, such as fit(..., hyper='nuts')."
             )
         raise ValueError(f"this container was not made by bayesgp_mf (its groups: {names}). {advice}")
     fit = get_group(idata, "fit")

@@ -321,8 +321,14 @@ def _effective_draws(idata: Container, fit: xr.Dataset) -> float | None:
     tuned = {str(name).partition("[")[0] for name in fit["hyper"].values} if "hyper" in fit.coords else set[str]()
     posterior = group_or_empty(idata, "posterior")
     draws = posterior[[name for name in posterior if name in tuned]]
-    if not draws:
+    if not draws or set(SAMPLE_DIMS) - set(draws.dims) or not all(draws.sizes.values()):  # some were taken out
         return None
+    for name, values in draws.items():
+        if values.dtype.kind not in "fiu" or not np.all(np.isfinite(values.values)):
+            raise ValueError(
+                f"the draws of {name!r} in the group posterior must be finite numbers, as fit left them. The container "
+                "was changed: load the file again, or fit again."
+            )
     spread = draws.max("draw") - draws.min("draw")
     if any(bool((spread[name] == 0.0).any()) for name in spread):  # a chain that never moved has no autocorrelation
         return 1.0

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import bayesgp_mf as bgp
-from bayesgp_mf.container.groups import get_group
+from bayesgp_mf.container.groups import get_group, set_group
 from bayesgp_mf.diagnostics import log_orthant_probability, quality
 from bayesgp_mf.methods import METHODS
 
@@ -114,6 +114,16 @@ def test_few_effective_draws_of_hyperparameters_are_said():
     assert "effective" not in found.sentence
     stuck = quality(bgp.fit(X, Y, KERNEL, hyper=replace(small, step_size=1e-300), **options))
     assert stuck.effective_draws == 1.0
+    for value in (np.nan, np.inf, "many"):
+        idata = bgp.fit(X, Y, KERNEL, hyper=large, **options)
+        posterior = get_group(idata, "posterior")
+        changed = posterior["lengthscale"].astype(object if isinstance(value, str) else float).copy()
+        changed[0, 1] = value
+        set_group(idata, "posterior", posterior.assign(lengthscale=changed))
+        with pytest.raises(ValueError, match=r"draws of 'lengthscale' in the group posterior must be finite numbers"):
+            quality(idata)
+        set_group(idata, "posterior", posterior.isel(chain=0, drop=True))
+        assert quality(idata).effective_draws is None
     few = quality(bgp.fit(X, Y, KERNEL, hyper=replace(large, iterations=3, dropped=0.0), **options))
     assert few.effective_draws == 6.0
     assert quality(bgp.fit(X, Y, KERNEL, **FEW)).effective_draws is None
