@@ -20,6 +20,10 @@ LEAST = 1000
 """Cases from which on a start is found on some of them ..."""
 PART = 20
 """... this part of all."""
+CLEARLY = 0.8
+"""Part of the columns that are allowed, above which as many cases leave too few for the others."""
+ROUNDING = 10 * float(np.finfo(np.float64).eps)
+"""Part of the largest variance below which pivots are made of rounding."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,6 +74,28 @@ class DenseGram(Matrix):
         if not pivots.size:  # all zero: LAPACK takes no triangle without rows
             root, pivots = np.zeros((sd.size, 1)), np.zeros(1, dtype=np.intp)
         return LowRankGram(root * sd[:, None], pivots, 0.0)
+
+    def on_root(self, left_out: float, most: int) -> LowRankGram | None:
+        """Return the same on a root of at most ``most`` columns that leaves out at most a trace, or None.
+
+        None, too, where rounding of the entries is more than that, and where more is left beside the diagonal than on
+        it: then this is no covariance.
+        """
+        n, threshold = self.entries.shape[-1], left_out / self.entries.shape[-1]
+        if threshold < ROUNDING * float(np.max(self.diagonal())):
+            return None
+        some = np.linspace(0, n - 1, most + 1).astype(np.intp)  # a rough kernel needs all of them, and more of the rest
+        if factors.pivoted_root(self.entries[np.ix_(some, some)], threshold)[1].size > CLEARLY * most:
+            return None
+        root, pivots = factors.pivoted_root(self.entries, threshold)
+        if not 0 < pivots.size <= most:
+            return None
+        rest = self.diagonal() - np.einsum("ij,ij->i", root, root)
+        signs = np.where(np.arange(n) % 3, 1.0, -1.0)
+        unexplained = self.entries @ signs - root @ (root.T @ signs)  # |E_ij| is at most the root of E_ii E_jj
+        if np.any(rest < -threshold) or np.any(np.abs(unexplained) > n * threshold):
+            return None
+        return LowRankGram(root, pivots, float(np.sum(np.maximum(rest, 0.0))))
 
     def sites(self, precision: Array) -> SiteCorrection:
         """Return the correction of sites ``(n,)``."""

@@ -173,7 +173,7 @@ def pivoted_root(matrix: Array, threshold: float) -> tuple[Array, NDArray[np.int
     """
     factor, pivots, rank, _ = lapack.dpstrf(matrix, tol=threshold, lower=1)
     root = np.zeros((matrix.shape[0], rank))
-    root[pivots - 1] = np.tril(factor)[:, :rank]
+    root[pivots - 1] = np.tril(factor[:, :rank])
     return root, np.asarray(pivots[:rank] - 1, dtype=np.intp)
 
 

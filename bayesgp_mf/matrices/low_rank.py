@@ -138,7 +138,7 @@ class LowRankGram(RootGram):
         most : float
             The largest part of all columns that is fewer.
         """
-        rank = self.leading_rank(left_out())
+        rank = self.rank if self.is_small else self.leading_rank(left_out())
         return None if rank >= most * self.rank else self.leading(rank)
 
 

@@ -213,6 +213,15 @@ class RootGradient:
         """Return the derivatives in the parameters of the kernel by way of k_ii."""
         return dict(kernel.diag_vjp(X, self._without_weights + self.weights))
 
+    def dense(self) -> Array:
+        """Return G ``(n, n)``: the derivative in all of K, where what is left out of it stays small as K changes."""
+        result = _columns(self.left) @ _columns(self.right).T
+        if self.correction is not None:
+            result -= 0.5 * self.correction.dense()
+        result = 0.5 * (result + result.T)
+        result.ravel()[:: result.shape[0] + 1] += self.weights
+        return np.asarray(result)
+
     def columns(self) -> Array:
         """Return the derivative ``(n, r)`` in the columns of pivots, which are cases, their own rows among them."""
         result = np.concatenate([rows for _, rows in self.of_cross()])

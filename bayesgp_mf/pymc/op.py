@@ -38,8 +38,9 @@ from pytensor.gradient import DisconnectedType, grad_undefined
 from pytensor.graph.basic import Variable
 
 from bayesgp_mf.arguments import check_one_of
-from bayesgp_mf.errors import UndefinedQuantityError
+from bayesgp_mf.errors import LowRankError, UndefinedQuantityError
 from bayesgp_mf.hyper.objective import NO_VALUE
+from bayesgp_mf.inference.assembly import LARGEST, curvature_of
 from bayesgp_mf.inference.problem import Problem, check_likelihood
 from bayesgp_mf.inference.solution import Control, Solution
 from bayesgp_mf.inference.solver import gradient_at_cavities, traits_of
@@ -47,6 +48,9 @@ from bayesgp_mf.inputs.options import as_likelihood
 from bayesgp_mf.likelihoods import Likelihood
 from bayesgp_mf.likelihoods.by_case import by_case
 from bayesgp_mf.matrices.blas import one_thread_if_small
+from bayesgp_mf.matrices.dense import DenseGram
+from bayesgp_mf.matrices.low_rank import LowRankGram
+from bayesgp_mf.matrices.matrix import Matrix
 from bayesgp_mf.methods import METHODS, MethodName, get_method
 from bayesgp_mf.pymc.graph import FloatOp, Function
 from bayesgp_mf.types import Array
@@ -150,6 +154,10 @@ def check_mean(method: str, likelihood: Likelihood) -> None:
 FAILURES = (*NO_VALUE, np.linalg.LinAlgError)
 """How the inner solver may fail at some hyperparameters; anything else is a mistake in the call."""
 
+SMALLEST = 150
+"""Cases from which on a root of low rank is faster."""
+ACCURACY = 1e-8
+"""In nats: how far what a root leaves out may move a log evidence."""
 _log = logging.getLogger(__name__)
 
 
@@ -243,8 +251,12 @@ class Inference(FloatOp):
             if not np.all(np.isfinite(mean)):
                 raise ArithmeticError("the mean function overflows at these hyperparameters.")
             likelihood = by_case(likelihood, prior_mean=np.asarray(mean, dtype=np.float64))
-        problem = Problem(gram, t, likelihood)
+        problem = Problem(self._in_form(gram, t, likelihood), t, likelihood)
         return problem, get_method(self.method).solve(problem, self._control)
+
+    def _in_form(self, gram: Array, t: Array, likelihood: Likelihood) -> Array | Matrix:
+        """Return the Gram matrix in the form in which it is solved: as it is."""
+        return gram
 
 
 class LogEvidence(Inference):
@@ -305,13 +317,31 @@ class LogEvidence(Inference):
     def _output_dims(self) -> list[str]:
         return ["()", "(n,n)", *list(self._input_dims().values())[2:], "()"]
 
+    def _in_form(self, gram: Array, t: Array, likelihood: Likelihood) -> Array | Matrix:
+        """Return the Gram matrix on a root of low rank if it has one."""
+        form, n = self.control.gram, t.size
+        if form == "dense" or (form == "auto" and n < SMALLEST):
+            return gram
+        curvature = curvature_of(likelihood, t)
+        if LowRankGram.form in traits_of(get_method(self.method)).matrices and 0.0 < curvature < np.inf:
+            on_root = DenseGram(gram).on_root(2.0 * ACCURACY / curvature, n // LARGEST[form])
+            if on_root is not None:
+                return on_root
+        if form == "low_rank":
+            raise LowRankError(
+                f"Control(gram='low_rank') is not possible here: method {self.method!r} has none, or the root has more "
+                f"than n/{LARGEST[form]} = {n // LARGEST[form]} columns. Use Control(gram='auto')."
+            )
+        return gram
+
     def _solved(self, gram: Array, t: Array, *others: Array) -> Sequence[float | Array]:
         solver = get_method(self.method)
         traits: Any = traits_of(solver)  # which say what is needed here: `check_mean`, `check_differentiable`
         try:
             with np.errstate(all="ignore"):  # far out something may overflow; what comes of it is checked
                 problem, solution = self.solve(gram, t, *others)
-                results = [solution.evidence.value, solver.gram_gradient(problem, solution)]
+                slope: Any = solver.gram_gradient(problem, solution)
+                results = [solution.evidence.value, slope if isinstance(slope, np.ndarray) else slope.dense()]
                 results += [traits.mean_gradient(problem, solution)] if self.with_mean else []
                 results += [gradient_at_cavities(problem, solution, name) for name in self.parameters]
                 if not all(np.isfinite(result).all() for result in results):

@@ -24,7 +24,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cache, partial
 
 import numpy as np
 
@@ -317,6 +317,7 @@ class _Equations:
         self._last: tuple[SiteState, float, SitePosterior] | None = None
         self._error: float | None = None  # of the log evidence, where Newton's step was asked for last ...
         self._square = 0.0  # ... and the change there, squared
+        self._strongest = cache(partial(strength, problem))
 
     def in_single_precision(self) -> _Equations | None:
         """Return the same equations in single precision, where that saves time."""
@@ -382,7 +383,9 @@ class _Equations:
         if self.rule.fixed_variance is not None:
             return None
         posterior = self.posterior(state, extra_noise)
-        move, self._error = newton_step(self.problem, state, posterior, residual, accuracy, extra_noise)
+        move, self._error = newton_step(
+            self.problem, state, posterior, residual, accuracy, self._strongest, extra_noise
+        )
         return move
 
     def evidence(self, posterior: SitePosterior) -> float:

@@ -50,6 +50,7 @@ def newton_step(
     posterior: SitePosterior,
     residual: SiteState,
     accuracy: float,
+    strongest: Callable[[], float],
     extra_noise: float = 0.0,
 ) -> tuple[SiteState | None, float | None]:
     """Return the change of the sites that Newton's step makes, and how far off the log evidence is.
@@ -66,6 +67,8 @@ def newton_step(
         By how much a plain step would change them.
     accuracy : float
         Relative accuracy with which the linear equations are solved, if below 0.1.
+    strongest : callable
+        Returns the `strength` of the problem.
     extra_noise : float
         Variance added to the cavities in the likelihood.
 
@@ -81,7 +84,7 @@ def newton_step(
     alpha, correction, (mean, variance), derivs = posterior
     if not precision.all():
         return None, None
-    covariance = correction.covariance(variance, lambda: _LEFT_OUT / strength(problem))
+    covariance = correction.covariance(variance, lambda: _LEFT_OUT / strongest())
     if covariance is None:
         return None, None
     latent = mean + variance * alpha

@@ -16,6 +16,8 @@ from bayesgp_mf import hyper, kernels, likelihoods, sharded
 from bayesgp_mf.container import netcdf
 from bayesgp_mf.diagnostics import curves
 from bayesgp_mf.diagnostics.fitted import fitted
+from bayesgp_mf.pymc import LogEvidence
+from bayesgp_mf.pymc.graph import interpret
 from tests.covering import laws, streams
 from tests.covering.options import CLASSES, FIT, arguments, draw, inputs
 
@@ -207,6 +209,15 @@ def below() -> Found:
     return {"below": likelihood.predictive_below(np.arange(9.0), mean, variance)}
 
 
+def in_a_model() -> Found:
+    """Return the log evidence of counts in a PyMC model, with its derivatives."""
+    X, f, rng = data()
+    gram, counts, noise = kernels.Gaussian(3.0).gram(X), rng.poisson(np.exp(0.5 * f)), np.linspace(-0.2, 0.2, 30)
+    value, of_gram, of_mean, converged = LogEvidence(bgp.Poisson(), with_mean=True)(gram, counts, noise)
+    evaluated = interpret([], [value, of_gram, of_mean, converged])()
+    return dict(zip(("value", "of gram", "of mean", "converged"), evaluated, strict=True))
+
+
 CALLS: dict[str, Callable[[], Found]] = {
     "stream": partial(of_stream, likelihood="poisson", budget="6", batch="9", offset="numbers", weights="counts"),
     "stream of classes": partial(of_stream, likelihood="multinomial probit"),
@@ -232,4 +243,5 @@ CALLS: dict[str, Callable[[], Found]] = {
     "k-means": partial(chosen, "kmeans"),
     "greedy": partial(chosen, "greedy"),
     "below": below,
+    "in a model": in_a_model,
 }

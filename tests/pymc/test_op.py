@@ -12,8 +12,10 @@ import pytest
 from pytensor.graph.replace import vectorize_graph
 
 import bayesgp_mf as bgp
+from bayesgp_mf.errors import LowRankError
 from bayesgp_mf.likelihoods import Gaussian
 from bayesgp_mf.pymc import LatentPosterior, LogEvidence
+from bayesgp_mf.pymc.graph import interpret
 from tests.pymc.conftest import INTERPRETED
 
 MEAN_FIELD = ("tap", "naive", "variational")
@@ -137,6 +139,47 @@ def test_an_unsolved_equation_is_a_failure_and_logged(gram, data, caplog):
     # a solution that was not asked to be raised for is none all the same
     lax = bgp.Control(max_iterations=2, throw=False)
     assert apply(LogEvidence(bgp.Probit(), control=lax))(gram, data.t)[0] == -np.inf
+
+
+@pytest.mark.parametrize("with_mean", [False, True], ids=["zero mean", "a mean"])
+@pytest.mark.parametrize(
+    ("method", "likelihood"), [("tap", bgp.Poisson()), ("naive", bgp.Probit()), ("laplace", bgp.Logit())]
+)
+def test_a_root_of_low_rank_has_the_value_and_the_derivatives_of_the_whole_matrix(method, likelihood, with_mean):
+    rng = np.random.default_rng(3)
+    X = np.sort(rng.uniform(0.0, 6.0, 180))[:, None]
+    f = np.sin(X[:, 0])
+    t = (
+        rng.poisson(np.exp(f)).astype(float)
+        if isinstance(likelihood, bgp.Poisson)
+        else np.sign(f + rng.normal(size=180))
+    )
+    gram, mean = bgp.kernels.Gaussian(1.0, 2.0).gram(X), [0.1 * f] if with_mean else []
+    on_root, whole = (
+        interpret([], LogEvidence(likelihood, method=method, with_mean=with_mean, control=control)(gram, t, *mean))()
+        for control in (bgp.Control(), bgp.Control(gram="dense"))
+    )
+    assert on_root[0] != whole[0]  # they are worked out in two ways
+    for one, other in zip(on_root, whole, strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-8, atol=1e-8)
+    rough = bgp.kernels.Matern12(1.0).gram(X)
+    asked = LogEvidence(likelihood, method=method, with_mean=with_mean, control=bgp.Control(gram="low_rank"))
+    with pytest.raises(LowRankError, match="more than n/2 = 90 columns"):
+        interpret([], asked(rough, t, *mean))()
+
+
+def test_what_is_no_covariance_is_refused_where_a_root_is_looked_for():
+    X = np.linspace(0.0, 1.0, 180)[:, None]
+    gram, t = bgp.kernels.Gaussian(1.0).gram(X), np.resize([1.0, -1.0, -1.0], 180)
+    hidden = gram.copy()
+    hidden[5, 7] = hidden[7, 5] = 2.0
+    for wrong, error, words in (
+        (gram + np.triu(np.ones((180, 180)), 1), ValueError, "symmetric"),
+        (hidden, bgp.NotPositiveDefiniteError, "positive semi-definite"),
+        (gram - 0.1 * np.eye(180), bgp.NotPositiveDefiniteError, "positive semi-definite"),
+    ):
+        with pytest.raises(error, match=words):
+            interpret([], LogEvidence(bgp.Probit(), on_failure="raise")(wrong, t))()
 
 
 def test_mistakes_are_no_failures(gram, data):

@@ -18,6 +18,7 @@ from validation.benchmarks import (
     ard,
     counts,
     evidences,
+    groups,
     hyperparameters,
     inla,
     large,
@@ -207,6 +208,24 @@ def test_densities_in_pymc_are_timed_beside_inla_which_is_named_where_it_is_abse
     off = [float(row.note.rpartition(" ")[2]) for row in calls.rows]
     assert max(off) < 1e-6
     assert all(int(row.note.split()[0]) >= 2 for row in steps.rows)
+
+
+@pytest.mark.filterwarnings("ignore")  # of few draws and few nodes
+def test_ways_to_sample_a_model_with_groups_stand_in_one_table_and_are_judged_beside_hsgp():
+    few = groups.drawn(30)
+    with pytensor.config.change_flags(mode="FAST_COMPILE"):
+        ways = groups.ways(draws=4, nodes=30)
+        found = {name: way(few) for name, way in ways.items() if name != groups.HSGP_CAREFUL}  # whose steps are short
+    found[groups.HSGP_CAREFUL] = found[groups.HSGP]
+    table = groups.listing(found)
+    assert [row[0] for row in table.rows] == list(found)
+    assert [each["name"] for each in table.numbers] == list(found)
+    assert all(set(each["posterior"]) == set(groups.COMPARED) for each in table.numbers)
+    assert found[groups.MARGINAL].posterior.sizes["chain"] == 2
+    asked = groups.goals(found)
+    rate = found[groups.FIT].rate / found[groups.HSGP].rate
+    assert rate in [goal.value for goal in asked]
+    assert len(asked) == 12
 
 
 def test_other_numbers_stand_beside_the_ratio_and_in_markdown():
