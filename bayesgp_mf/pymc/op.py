@@ -158,6 +158,7 @@ SMALLEST = 150
 """Cases from which on a root of low rank is faster."""
 ACCURACY = 1e-8
 """In nats: how far what a root leaves out may move a log evidence."""
+
 _log = logging.getLogger(__name__)
 
 
@@ -283,7 +284,8 @@ class LogEvidence(Inference):
     method : str
         Name of a method that has an evidence: a key of `methods.METHODS`.
     control : Control
-        Tolerance and largest number of steps of the inner solver.
+        Tolerance and largest number of steps of the inner solver. ``control.gram`` says in which form it has K: "auto" is
+        a root of low rank from 150 cases on, if there is one.
     on_failure : {"reject", "raise"}
         What to do where it finds no solution: as above, or raise its error, to see what is wrong.
 
