@@ -42,9 +42,9 @@ class Control:
         last steps: enough during a search over hyperparameters. With 0, the default, it never stops sooner. TAP does
         not either if its steps leave out columns of a low-rank root, since it then cannot judge.
     gram : {"auto", "dense", "low_rank"}
-        How `fit`, and a density in a PyMC model, keep the Gram matrix. "auto" takes the sparse precision of many areas, or a low-rank root if that is
-        faster and leaves out too little to matter (`inference.assembly.assemble`). "low_rank" insists on one, and
-        raises an error if there is none.
+        How `fit`, and a density in a PyMC model, keep the Gram matrix. "auto" takes the sparse precision of many areas,
+        or a low-rank root if that is faster and leaves out too little to matter (`inference.assembly.assemble`).
+        "low_rank" insists on one, and raises an error if there is none.
 
     Raises
     ------

@@ -65,7 +65,8 @@ class Marginal:
     method : str
         Name of a method that has an evidence: a key of `methods.METHODS`.
     control : Control
-        Tolerance and largest number of steps of the inner solver.
+        Tolerance and largest number of steps of the inner solver, and the form in which it has the Gram matrix:
+        ``gram="auto"`` is a root of low rank from 150 cases on, if there is one.
     mean_func : pymc.gp.mean.Mean or callable, optional
         Prior mean, zero if left out: one of ``pm.gp.mean``, or a function of the inputs ``(n, d)`` that returns a
         vector, such as ``lambda X: X @ beta``. Random variables in it, as regression coefficients, are hyperparameters.

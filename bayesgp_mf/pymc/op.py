@@ -284,8 +284,8 @@ class LogEvidence(Inference):
     method : str
         Name of a method that has an evidence: a key of `methods.METHODS`.
     control : Control
-        Tolerance and largest number of steps of the inner solver. ``control.gram`` says in which form it has K: "auto" is
-        a root of low rank from 150 cases on, if there is one.
+        Tolerance and largest number of steps of the inner solver, and the form in which it has K: ``gram="auto"`` is a
+        root of low rank from 150 cases on, if there is one.
     on_failure : {"reject", "raise"}
         What to do where it finds no solution: as above, or raise its error, to see what is wrong.
 
