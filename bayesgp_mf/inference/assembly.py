@@ -85,9 +85,10 @@ def assemble(
     if control.gram == "low_rank" or (control.gram == "auto" and n >= SMALLEST):
         reason = _needs_dense(kernel, X, t, likelihood, solver)
         if reason is None:
-            part, tolerance = LARGEST[control.gram], 2.0 * ACCURACY / curvature_of(likelihood, t)
+            part, diagonal = LARGEST[control.gram], kernel.diag(X)
+            tolerance = 2.0 * ACCURACY / strongest_site(likelihood, t, diagonal)
             most = min(n // part, largest_rank(n))
-            gram = pivoted_cholesky(kernel_entries(kernel, X), kernel.diag(X), tolerance, most, first)
+            gram = pivoted_cholesky(kernel_entries(kernel, X), diagonal, tolerance, most, first)
             if gram is not None and gram.rank > 0:
                 return Problem(gram, t, likelihood)
             reason = _why_none(n, gram, part)
@@ -105,8 +106,9 @@ def expected_rank(
     if control.gram == "dense" or _needs_dense(kernel, X, t, likelihood, solver):
         return n
     some = np.random.default_rng(0).choice(n, min(PART, n), replace=False)
-    tolerance = 2.0 * ACCURACY / curvature_of(likelihood, t) * some.size / n
-    gram = pivoted_cholesky(kernel_entries(kernel, X[some]), kernel.diag(X[some]), tolerance, some.size)
+    diagonal = kernel.diag(X[some])
+    tolerance = 2.0 * ACCURACY / strongest_site(likelihood.of_cases(some), t[some], diagonal) * some.size / n
+    gram = pivoted_cholesky(kernel_entries(kernel, X[some]), diagonal, tolerance, some.size)
     rank = n if gram is None else int(GROWN * gram.rank)
     return rank if rank <= min(n // LARGEST["auto"], largest_rank(n)) else n
 
@@ -254,9 +256,23 @@ def diagonal_of_cross(kernel: Kernel, X: Array) -> Array:
 
 
 def curvature_of(likelihood: Likelihood, t: Array) -> float:
-    """Return the largest curvature of log p(t|f) in f at zero: of the order of the strongest site precision."""
+    """Return the largest curvature of log p(t|f) in f at zero, which says whether targets have one."""
     classes = (classes_of(likelihood, t),) if likelihood.has_classes else ()
     return float(np.max(np.abs(likelihood.log_prob(t, np.zeros((*t.shape, *classes))).d2), initial=0.0))
+
+
+def strongest_site(likelihood: Likelihood, t: Array, prior: Array) -> float:
+    """Return the strongest site precision, about: that at f = 0, or at the prior, whose variances are ``prior (n,)``.
+
+    What counts say is the stronger the larger they are, and is seen where they are, not at zero.
+    """
+    at_zero = curvature_of(likelihood, t)
+    if likelihood.has_classes or likelihood.forbids:
+        return at_zero
+    with np.errstate(all="ignore"):  # far out something may overflow; what is not finite says nothing
+        d2 = likelihood.log_partition(t, np.zeros(t.size), prior).d2
+        sites = np.abs(d2 / (1.0 + prior * d2))  # 2000, eq. 29
+    return float(max(at_zero, np.max(sites[np.isfinite(sites)], initial=0.0)))
 
 
 def _why_none(n: int, gram: LowRankGram | None, part: int) -> str:

@@ -91,9 +91,9 @@ class DenseGram(Matrix):
         if not 0 < pivots.size <= most:
             return None
         rest = self.diagonal() - np.einsum("ij,ij->i", root, root)
-        signs = np.where(np.arange(n) % 3, 1.0, -1.0)
-        unexplained = self.entries @ signs - root @ (root.T @ signs)  # |E_ij| is at most the root of E_ii E_jj
-        if np.any(rest < -threshold) or np.any(np.abs(unexplained) > n * threshold):
+        probe = np.random.default_rng(0).standard_normal(n)
+        unexplained = self.entries @ probe - root @ (root.T @ probe)  # |E_ij| is at most the root of E_ii E_jj
+        if np.any(rest < -threshold) or np.any(np.abs(unexplained) > threshold * np.sum(np.abs(probe))):
             return None
         return LowRankGram(root, pivots, float(np.sum(np.maximum(rest, 0.0))))
 

@@ -29,6 +29,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any, Literal
 
@@ -40,7 +41,7 @@ from pytensor.graph.basic import Variable
 from bayesgp_mf.arguments import check_one_of
 from bayesgp_mf.errors import LowRankError, UndefinedQuantityError
 from bayesgp_mf.hyper.objective import NO_VALUE
-from bayesgp_mf.inference.assembly import LARGEST, curvature_of
+from bayesgp_mf.inference.assembly import LARGEST, curvature_of, strongest_site
 from bayesgp_mf.inference.problem import Problem, check_likelihood
 from bayesgp_mf.inference.solution import Control, Solution
 from bayesgp_mf.inference.solver import gradient_at_cavities, traits_of
@@ -156,8 +157,8 @@ FAILURES = (*NO_VALUE, np.linalg.LinAlgError)
 
 SMALLEST = 150
 """Cases from which on a root of low rank is faster."""
-ACCURACY = 1e-8
-"""In nats: how far what a root leaves out may move a log evidence."""
+ACCURACY, LARGEST_MOVE = 1e-8, 1e-7
+"""In nats: how far what a root leaves out may move a log evidence, by the sites before and after a solution."""
 
 _log = logging.getLogger(__name__)
 
@@ -252,12 +253,12 @@ class Inference(FloatOp):
             if not np.all(np.isfinite(mean)):
                 raise ArithmeticError("the mean function overflows at these hyperparameters.")
             likelihood = by_case(likelihood, prior_mean=np.asarray(mean, dtype=np.float64))
-        problem = Problem(self._in_form(gram, t, likelihood), t, likelihood)
-        return problem, get_method(self.method).solve(problem, self._control)
+        return self._on(gram, t, likelihood)
 
-    def _in_form(self, gram: Array, t: Array, likelihood: Likelihood) -> Array | Matrix:
-        """Return the Gram matrix in the form in which it is solved: as it is."""
-        return gram
+    def _on(self, gram: Array | Matrix, t: Array, likelihood: Likelihood) -> tuple[Problem, Solution]:
+        """Return the problem on a Gram matrix, and its solution."""
+        problem = Problem(gram, t, likelihood)
+        return problem, get_method(self.method).solve(problem, self._control)
 
 
 class LogEvidence(Inference):
@@ -314,27 +315,37 @@ class LogEvidence(Inference):
         super().__init__(likelihood, **options)
         check_differentiable(self.method, self.parameters)
         check_one_of("on_failure", on_failure, "reject", "raise")
+        self._has_root = LowRankGram.form in traits_of(get_method(self.method)).matrices
+        if self.control.gram == "low_rank" and not self._has_root:
+            raise LowRankError(
+                f"Control(gram='low_rank') is not possible: method {self.method!r} needs the whole matrix."
+            )
         self.on_failure = on_failure
 
     def _output_dims(self) -> list[str]:
         return ["()", "(n,n)", *list(self._input_dims().values())[2:], "()"]
 
-    def _in_form(self, gram: Array, t: Array, likelihood: Likelihood) -> Array | Matrix:
-        """Return the Gram matrix on a root of low rank if it has one."""
+    def _on(self, gram: Array | Matrix, t: Array, likelihood: Likelihood) -> tuple[Problem, Solution]:
+        """Return the problem and its solution, on a root of low rank where that leaves out too little to matter."""
         form, n = self.control.gram, t.size
-        if form == "dense" or (form == "auto" and n < SMALLEST):
-            return gram
-        curvature = curvature_of(likelihood, t)
-        if LowRankGram.form in traits_of(get_method(self.method)).matrices and 0.0 < curvature < np.inf:
-            on_root = DenseGram(gram).on_root(2.0 * ACCURACY / curvature, n // LARGEST[form])
-            if on_root is not None:
-                return on_root
+        if not self._has_root or form == "dense" or (form == "auto" and n < SMALLEST):
+            return super()._on(gram, t, likelihood)
+        whole, on_root = DenseGram(np.asarray(gram)), None
+        strongest = strongest_site(likelihood, t, whole.diagonal())
+        if curvature_of(likelihood, t) > 0.0 and strongest < np.inf:
+            on_root = whole.on_root(2.0 * ACCURACY / strongest, n // LARGEST[form])
+        if on_root is not None:
+            with suppress(*FAILURES):  # the whole matrix says why
+                problem, solution = super()._on(on_root, t, likelihood)
+                if _moved(whole, on_root, solution) <= LARGEST_MOVE:
+                    return problem, solution
         if form == "low_rank":
             raise LowRankError(
-                f"Control(gram='low_rank') is not possible here: method {self.method!r} has none, or the root has more "
-                f"than n/{LARGEST[form]} = {n // LARGEST[form]} columns. Use Control(gram='auto')."
+                f"Control(gram='low_rank') is not possible here: the root has more than n/{LARGEST[form]} = "
+                f"{n // LARGEST[form]} columns before it leaves out so little that the log evidence is right to "
+                f"{ACCURACY:.0e} nats. Use Control(gram='auto')."
             )
-        return gram
+        return super()._on(gram, t, likelihood)
 
     def _solved(self, gram: Array, t: Array, *others: Array) -> Sequence[float | Array]:
         solver = get_method(self.method)
@@ -349,7 +360,7 @@ class LogEvidence(Inference):
                 if not all(np.isfinite(result).all() for result in results):
                     raise ArithmeticError("the log evidence or its gradient overflows.")
             return [*results, 1.0]
-        except FAILURES as reason:
+        except (*FAILURES, LowRankError) as reason:
             if self.on_failure == "raise":
                 raise
             _log.info("no solution, so the log evidence is -inf: %s", reason)
@@ -365,6 +376,12 @@ class LogEvidence(Inference):
         slope = cotangents[0]
         targets = grad_undefined(self, 1, inputs[1], "the targets are data")
         return [slope * outputs[1], targets, *[slope * output for output in outputs[2:-1]]]
+
+
+def _moved(whole: DenseGram, on_root: LowRankGram, solution: Solution) -> float:
+    """Return a bound of how far what a root leaves out moves the log evidence, in nats (`matrices.low_rank`)."""
+    alpha, strongest = solution.alpha, float(np.max(np.abs(solution.sites.site_precision)))
+    return 0.5 * max(strongest * on_root.left_out, float(alpha @ (whole @ alpha - on_root @ alpha)))
 
 
 class LatentPosterior(Inference):

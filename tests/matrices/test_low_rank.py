@@ -314,3 +314,16 @@ class TestCavities:
         gram = LowRankGram(np.eye(2), np.arange(2), 0.0)
         with pytest.raises(NotPositiveDefiniteError, match="lost in rounding"):
             gram.sites(np.full(2, 1e30)).cavity_variance()
+
+
+@pytest.mark.parametrize("size", [1e2, 1e4])
+def test_a_root_is_as_right_for_large_counts(size):
+    X = np.linspace(0.0, 10.0, 400)[:, None]
+    counts = np.random.default_rng(0).poisson(size * np.exp(np.sin(X[:, 0])))
+    kernel = bgp.kernels.Gaussian(1.2) + bgp.kernels.Bias(200.0)
+    options = {"draws": 1, "chains": 1, "random_seed": 1, "progress": False}
+    on_root, whole = (
+        bgp.fit(X, counts, kernel, bgp.Poisson(), control=bgp.Control(gram=gram), **options)["fit"]["log_evidence"]
+        for gram in ("low_rank", "dense")
+    )
+    assert float(on_root) == pytest.approx(float(whole), abs=2e-6)

@@ -163,9 +163,26 @@ def test_a_root_of_low_rank_has_the_value_and_the_derivatives_of_the_whole_matri
     for one, other in zip(on_root, whole, strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-8, atol=1e-8)
     rough = bgp.kernels.Matern12(1.0).gram(X)
-    asked = LogEvidence(likelihood, method=method, with_mean=with_mean, control=bgp.Control(gram="low_rank"))
+    asked = {"method": method, "with_mean": with_mean, "control": bgp.Control(gram="low_rank")}
     with pytest.raises(LowRankError, match="more than n/2 = 90 columns"):
-        interpret([], asked(rough, t, *mean))()
+        interpret([], LogEvidence(likelihood, on_failure="raise", **asked)(rough, t, *mean))()
+    assert interpret([], LogEvidence(likelihood, **asked)(rough, t, *mean))()[0] == -np.inf
+    with pytest.raises(LowRankError, match="'exact' needs the whole matrix"):
+        LogEvidence(bgp.Probit(), method="exact", control=bgp.Control(gram="low_rank"))
+
+
+@pytest.mark.parametrize("likelihood", [bgp.Poisson(), bgp.NegativeBinomial(2.0)], ids=lambda each: type(each).__name__)
+@pytest.mark.parametrize(("size", "mean"), [(1e4, 0.0), (1.0, -20.0), (1.0, 10.0)])
+def test_counts_far_from_the_prior_mean_are_as_right_on_a_root(likelihood, size, mean):
+    X = np.linspace(0.0, 10.0, 180)[:, None]
+    counts = np.random.default_rng(0).poisson(size * np.exp(np.sin(X[:, 0]))).astype(float)
+    gram = (bgp.kernels.Gaussian(1.2) + bgp.kernels.Bias(200.0)).gram(X)
+    on_root, whole = (
+        interpret([], LogEvidence(likelihood, with_mean=True, control=control)(gram, counts, np.full(180, mean)))()
+        for control in (bgp.Control(), bgp.Control(gram="dense"))
+    )
+    assert on_root[0] == pytest.approx(whole[0], abs=1e-7)
+    assert np.sum(gram * on_root[1]) == pytest.approx(np.sum(gram * whole[1]), abs=1e-6)
 
 
 def test_what_is_no_covariance_is_refused_where_a_root_is_looked_for():
@@ -173,9 +190,14 @@ def test_what_is_no_covariance_is_refused_where_a_root_is_looked_for():
     gram, t = bgp.kernels.Gaussian(1.0).gram(X), np.resize([1.0, -1.0, -1.0], 180)
     hidden = gram.copy()
     hidden[5, 7] = hidden[7, 5] = 2.0
+    balanced = gram.copy()  # nothing of it is seen by a product with alternating signs
+    for i, j, change in ((100, 10, 0.3), (100, 11, -0.3), (101, 10, -0.3), (101, 11, 0.3)):
+        balanced[i, j] += change
+        balanced[j, i] += change
     for wrong, error, words in (
         (gram + np.triu(np.ones((180, 180)), 1), ValueError, "symmetric"),
         (hidden, bgp.NotPositiveDefiniteError, "positive semi-definite"),
+        (balanced, bgp.NotPositiveDefiniteError, "positive semi-definite"),
         (gram - 0.1 * np.eye(180), bgp.NotPositiveDefiniteError, "positive semi-definite"),
     ):
         with pytest.raises(error, match=words):
