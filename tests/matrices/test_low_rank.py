@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import bayesgp_mf as bgp
 from bayesgp_mf.errors import NotPositiveDefiniteError
 from bayesgp_mf.inference.assembly import kernel_entries
 from bayesgp_mf.kernels import Bias, Gaussian, Linear, White
