@@ -264,10 +264,11 @@ def curvature_of(likelihood: Likelihood, t: Array) -> float:
 def strongest_site(likelihood: Likelihood, t: Array, prior: Array) -> float:
     """Return the strongest site precision, about: that at f = 0, or at the prior, whose variances are ``prior (n,)``.
 
-    What counts say is the stronger the larger they are, and is seen where they are, not at zero.
+    What counts say is the stronger the larger they are, and is seen where they are, not at zero. Zero for targets that
+    have no curvature there, as those of a step.
     """
     at_zero = curvature_of(likelihood, t)
-    if likelihood.has_classes or likelihood.forbids:
+    if likelihood.has_classes or not at_zero > 0.0:
         return at_zero
     with np.errstate(all="ignore"):  # far out something may overflow; what is not finite says nothing
         d2 = likelihood.log_partition(t, np.zeros(t.size), prior).d2

@@ -41,7 +41,7 @@ from pytensor.graph.basic import Variable
 from bayesgp_mf.arguments import check_one_of
 from bayesgp_mf.errors import LowRankError, UndefinedQuantityError
 from bayesgp_mf.hyper.objective import NO_VALUE
-from bayesgp_mf.inference.assembly import LARGEST, curvature_of, strongest_site
+from bayesgp_mf.inference.assembly import LARGEST, strongest_site
 from bayesgp_mf.inference.problem import Problem, check_likelihood
 from bayesgp_mf.inference.solution import Control, Solution
 from bayesgp_mf.inference.solver import gradient_at_cavities, traits_of
@@ -332,7 +332,7 @@ class LogEvidence(Inference):
             return super()._on(gram, t, likelihood)
         whole, on_root = DenseGram(np.asarray(gram)), None
         strongest = strongest_site(likelihood, t, whole.diagonal())
-        if curvature_of(likelihood, t) > 0.0 and strongest < np.inf:
+        if 0.0 < strongest < np.inf:
             on_root = whole.on_root(2.0 * ACCURACY / strongest, n // LARGEST[form])
         if on_root is not None:
             with suppress(*FAILURES):  # the whole matrix says why

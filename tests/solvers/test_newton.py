@@ -135,10 +135,8 @@ def test_sites_that_say_nothing_have_none(problem):
     nothing = tap.init(problem)
     some = SiteState(np.where(np.arange(problem.n) == 3, 0.0, 0.5), np.zeros(problem.n))
     for state in (nothing, some):
-        assert newton_step(problem, state, follow(problem, state), state, 0.1, partial(strength, problem)) == (
-            None,
-            None,
-        )
+        found = newton_step(problem, state, follow(problem, state), state, 0.1, partial(strength, problem))
+        assert found == (None, None)
 
 
 @pytest.mark.parametrize("solver", [naive, tap], ids=["naive", "tap"])

@@ -102,9 +102,14 @@ def sampled(build: Callable[[Table], Any], draws: int, table: Table, **options: 
     seconds = time.process_time() - started
     posterior = get_group(idata, "posterior")
     own = posterior[[name for name in posterior.data_vars if not str(name).startswith("_")]]
-    worst = max(float(each.max()) for each in az.rhat(own).data_vars.values())
     fewest = min(float(each.min()) for each in az.ess(own).data_vars.values())
-    return Sampled(seconds, int(get_group(idata, "sample_stats")["diverging"].sum()), worst, fewest, own)
+    diverging = int(get_group(idata, "sample_stats")["diverging"].sum())
+    return Sampled(seconds, diverging, largest_r_hat(own), fewest, own)
+
+
+def largest_r_hat(posterior: xr.Dataset) -> float:
+    """Return the largest r-hat of all variables."""
+    return max(float(each.max()) for each in az.rhat(posterior).data_vars.values())
 
 
 def field() -> tuple[Any, Any]:
@@ -191,8 +196,7 @@ def by_fit(nodes: int, table: Table) -> Sampled:
     seconds, said = time.process_time() - started, idata["fit"]
     values = dict(zip(COMPARED, (idata["posterior"][name] for name in free()), strict=True))
     own = xr.Dataset({name: each if name == LENGTHSCALE else np.sqrt(each) for name, each in values.items()})
-    worst = max(float(each.max()) for each in az.rhat(own).data_vars.values())
-    return Sampled(seconds, 0, worst, float(said["hyper_ess"]), own)
+    return Sampled(seconds, 0, largest_r_hat(own), float(said["hyper_ess"]), own)
 
 
 def listing(found: Mapping[str, Sampled]) -> Listing:
