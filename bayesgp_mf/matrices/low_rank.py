@@ -38,6 +38,8 @@ Rows: TypeAlias = NDArray[np.intp] | slice
 Entries: TypeAlias = Callable[[Rows, NDArray[np.intp]], Array]
 """Returns K[rows, columns]."""
 
+SMALL = 2**20
+"""Numbers in all products of two columns, n r^2, up to which leaving out columns saves no time."""
 PANEL = 64
 """Columns of a triangular system that are solved for at once."""
 ROUNDING = 100 * float(np.finfo(np.float64).eps)
@@ -123,6 +125,10 @@ class LowRankGram(RootGram):
         """Return how few of the first columns of the root, but at least one, leave out at most a trace ``left_out``."""
         return max(1, int(np.argmax(self._left_out_after <= left_out)))
 
+    def columns_of_a_step(self, left_out: Callable[[], float]) -> int:
+        """Return how many columns a rough step needs if the others may leave out a trace; all if fewer save nothing."""
+        return self.rank if self.shape[0] * self.rank**2 <= SMALL else self.leading_rank(left_out())
+
     def leading(self, rank: int) -> LowRankGram:
         """Return the Gram matrix of the first columns of the root."""
         left_out = self.left_out + float(self._left_out_after[rank])
@@ -138,7 +144,7 @@ class LowRankGram(RootGram):
         most : float
             The largest part of all columns that is fewer.
         """
-        rank = self.rank if self.is_small else self.leading_rank(left_out())
+        rank = self.columns_of_a_step(left_out)
         return None if rank >= most * self.rank else self.leading(rank)
 
 

@@ -36,8 +36,6 @@ SMALL_REST = 1e-4
 """One less the precision of a site times its posterior variance: below this it is no longer that difference ..."""
 LEAST_REST = 1e-26
 """... and below this, which is the square of rounding times some ten thousand, not known to four digits either."""
-SMALL = 2**20
-"""Numbers in all products of two columns, n r^2, up to which leaving out columns saves no time."""
 AT_ONCE = 2**22
 """Entries ``(n, k)`` that are worked out at once for k cases."""
 
@@ -218,7 +216,7 @@ class RootCorrection(Sites):
         """
         if self.gram.independent_rest:
             return None
-        rank = self.gram.rank if self.gram.is_small else self.gram.leading_rank(left_out())
+        rank = self.gram.columns_of_a_step(left_out)
         inverse = np.asfortranarray(self.inverse_factor[:rank, :rank])  # of the leading block of A
         root = np.empty((self.site_precision.size, rank))  # F, with F F' the covariance
         for block in blocks(root.shape[0]):
@@ -283,11 +281,6 @@ class RootGram(Matrix):
     def rank(self) -> int:
         """Columns of the root, r."""
         return int(self.root.shape[1])
-
-    @property
-    def is_small(self) -> bool:
-        """Whether nothing is gained by fewer columns."""
-        return self.shape[0] * self.rank**2 <= SMALL
 
     @property
     def width(self) -> int:

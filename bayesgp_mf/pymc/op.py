@@ -335,7 +335,7 @@ class LogEvidence(Inference):
         if 0.0 < strongest < np.inf:
             on_root = whole.on_root(2.0 * ACCURACY / strongest, n // LARGEST[form])
         if on_root is not None:
-            with suppress(*FAILURES):  # the whole matrix says why
+            with suppress(*(FAILURES if form == "auto" else ())):  # the whole matrix says why
                 problem, solution = super()._on(on_root, t, likelihood)
                 if _moved(whole, on_root, solution) <= LARGEST_MOVE:
                     return problem, solution

@@ -180,7 +180,7 @@ THRESHOLDS = (
     Threshold("matrices.inducing", "LEAST_COARSE", "begins on few columns", 1, ("inducing",), SOLVED),
     Threshold("matrices.inducing_points", "PROBED", "cases whose rounding is looked at", 5, ("inducing",)),
     Threshold("matrices.root_gram", "AT_ONCE", "cases at once", 40, ("inducing",)),
-    Threshold("matrices.root_gram", "SMALL", "leaves out columns", 10, ("low rank",), SOLVED),
+    Threshold("matrices.low_rank", "SMALL", "leaves out columns", 10, ("low rank",), SOLVED),
     Threshold("pymc.op", "SMALLEST", "low rank looked for", 10, ("in a model",)),
     Threshold("matrices.sites", "AT_ONCE", "columns at once", 40, ("labels, corrected", "logit")),
     Threshold("matrices.sites", "SQUARES_KEPT", "squares kept", 5, ("labels, corrected",)),

@@ -167,6 +167,9 @@ def test_a_root_of_low_rank_has_the_value_and_the_derivatives_of_the_whole_matri
     with pytest.raises(LowRankError, match="more than n/2 = 90 columns"):
         interpret([], LogEvidence(likelihood, on_failure="raise", **asked)(rough, t, *mean))()
     assert interpret([], LogEvidence(likelihood, **asked)(rough, t, *mean))()[0] == -np.inf
+    short = bgp.Control(gram="low_rank", max_iterations=1)  # which says what failed, as the whole matrix would
+    with pytest.raises(bgp.ConvergenceError):
+        LogEvidence(likelihood, **asked | {"control": short}).solve(gram, t, *mean)
     with pytest.raises(LowRankError, match="'exact' needs the whole matrix"):
         LogEvidence(bgp.Probit(), method="exact", control=bgp.Control(gram="low_rank"))
 
