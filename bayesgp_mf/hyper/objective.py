@@ -38,8 +38,9 @@ NOTHING = 1e-3
 """Prior variance over that of the measurement that a target is at most; below it the kernel says nothing."""
 
 
-FOLLOWED = 200
-"""Steps to a solution that follows the last one: it has some ten, and one that has more hardly ends."""
+FOLLOWED = 80
+"""Steps to a solution that follows the last one: some ten from there and some twenty from the prior, and one that takes
+more hardly ends."""
 
 
 Found = TypeVar("Found")
@@ -202,7 +203,7 @@ class Objective:
     def _counted(self, log_free: Array, found: Callable[[_Solved], Found]) -> Found | None:
         """Return what is found of a solution, and count the point.
 
-        Where there is none, keep the reason, and let the next point start from the prior.
+        Where there is none, keep the reason, and the last solution: a line search goes back towards it.
         """
         self.n_evaluations += 1
         answer = None
@@ -214,7 +215,6 @@ class Objective:
                 raise
             self.last_failure = reason
             self.n_failures += 1
-            self.forget()
         if self.target.forecast is not None:
             self.target.forecast.after_point()
         return answer

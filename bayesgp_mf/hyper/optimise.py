@@ -272,6 +272,8 @@ def descend(objective: Objective, start: Array, advance: Callable[[str], None], 
     objective.follow(last=True)
     run = climb()
     objective.follow(last=False)
+    if run.value < reached + SAME_SOLUTION:  # another end is as high, and is known to be the one
+        return run
     there = objective.value(run.end) if np.isfinite(run.value) else None
     return run if there is not None and abs(there - run.value) < SAME_SOLUTION else climb()
 

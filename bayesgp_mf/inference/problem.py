@@ -15,7 +15,7 @@ from bayesgp_mf.matrices.dense import DenseGram
 from bayesgp_mf.matrices.factors import is_positive_semidefinite
 from bayesgp_mf.matrices.matrix import Matrix
 from bayesgp_mf.matrices.memory import check_memory
-from bayesgp_mf.types import Array
+from bayesgp_mf.types import Array, Derivs
 
 SYMMETRY_TOLERANCE = 1e-10
 SAME_INPUT_TOLERANCE = 1e-12
@@ -80,6 +80,7 @@ class Problem:
     likelihood: Likelihood
     covariance: InitVar[bool] = False
     matrix: Matrix = field(init=False, repr=False)
+    _at_prior: Derivs | None = field(init=False, repr=False, default=None)
 
     def __post_init__(self, covariance: bool) -> None:
         check_likelihood(self.likelihood)
@@ -108,6 +109,15 @@ class Problem:
     def n(self) -> int:
         """Number of cases."""
         return int(self.t.shape[0])
+
+    @property
+    def at_prior(self) -> Derivs:
+        """What the likelihood says of each case before others do: log Z with two derivatives, each ``(n,)``."""
+        if self._at_prior is None:  # moments may be integrals, and more than one asks
+            found = self.likelihood.log_partition(self.t, np.zeros(self.n), self.matrix.diagonal())
+            object.__setattr__(self, "_at_prior", found)
+        assert self._at_prior is not None
+        return self._at_prior
 
     @property
     def dense_gram(self) -> Array:

@@ -169,7 +169,7 @@ class Shard:
     @cached_property
     def units(self) -> SiteUnits:
         """Units of the sites."""
-        return SiteUnits(self.likelihood, self.t, self.gram.prior)
+        return SiteUnits(self.likelihood.log_partition(self.t, np.zeros(self.t.size), self.gram.prior))
 
     def _first(self) -> Array:
         """Return sites that say nothing, or those that are known."""

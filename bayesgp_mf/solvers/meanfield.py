@@ -24,7 +24,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import cache, partial
+from functools import partial
 
 import numpy as np
 
@@ -42,7 +42,7 @@ from bayesgp_mf.solvers.newton import newton_step, strength
 from bayesgp_mf.solvers.paper_scheme import paper_scheme
 from bayesgp_mf.solvers.rules import Naive, Rule, Tap, Variational
 from bayesgp_mf.solvers.sites import SitePosterior, SiteState, match
-from bayesgp_mf.types import Array
+from bayesgp_mf.types import Array, Derivs
 
 ANNEALING = (1.0, 0.3, 0.1, 0.03, 0.01, 0.003, 0.001)
 """Extra latent noise, in mean prior variances, through which a likelihood that is not log-concave is reached."""
@@ -58,6 +58,10 @@ SETTLED = 1e-4
 """... and leave a first state as it is that changes by no more than this, ..."""
 MOST_SINGLE = 12
 """... or are given up after so many."""
+WITHIN_REACH = 1.0
+"""Largest change of a site, in those units, by a step to the noisier model after the next that leaves out the next."""
+MOST_FOLLOWED = 20
+"""Steps after which a start is given up that leads to no solution, where there may be several."""
 CAUTION = 4.0
 """By how much an error of the log evidence that is judged by the last one is taken to be larger."""
 UNSETTLED = 0.1
@@ -162,9 +166,10 @@ class MeanField:
             solution = _finish(self.name, equations, state, info)
             if accuracy.is_accurate(solution):
                 return solution
-        better = self._in_root_form(equations, control, info.n_iterations)
-        if better is not None:
-            return accuracy.require_accurate(better)
+        if info.status is not Status.MAX_ITERATIONS:
+            better = self._in_root_form(equations, control, info.n_iterations)
+            if better is not None:
+                return accuracy.require_accurate(better)
         if info.status is Status.NO_VALID_STEP and problem.likelihood.known_sites(problem.t, 0.0) is not None:
             raise accuracy.rounding_decides(self.name, accuracy.NO_FACTOR)  # of known sites there is a posterior
         require_solved(self.name, problem, info, control)
@@ -205,8 +210,13 @@ class MeanField:
                 if found is not None and _has_covariance(problem, found):
                     return found, info
         if start is not None:
-            state, steps = self._in_single_precision(equations, control, sites.sites_of(start, problem))
-            state, info = equations.iterate(state, control, steps)
+            few = (
+                control
+                if problem.likelihood.log_concave
+                else replace(control, max_iterations=min(MOST_FOLLOWED, control.max_iterations))
+            )
+            state, steps = self._in_single_precision(equations, few, sites.sites_of(start, problem))
+            state, info = equations.iterate(state, few, steps)
             if info.status is Status.CONVERGED:
                 return state, info
         return self._from_prior(equations, control)
@@ -245,12 +255,15 @@ class MeanField:
             state, steps = self.init(problem), info.n_iterations
         # where there are several solutions, the one that grows out of a noisier model is the simplest; where
         # the only one is far away, the noisier models are steps on the way
-        for noise in _noises(problem):
-            nearer, info = equations.iterate(state, replace(control, tolerance=NEAR), steps, noise)
+        noises = _noises(problem)
+        while noises:
+            nearer, info = equations.iterate(state, replace(control, tolerance=NEAR), steps, noises.pop(0))
             steps = info.n_iterations
             if info.status is not Status.CONVERGED:  # nor will one with less noise
                 break
             state = nearer
+            while noises and equations.largest_change(state, noises[1] if noises[1:] else 0.0) <= WITHIN_REACH:
+                noises.pop(0)
         return equations.iterate(state, control, steps)
 
     def _in_single_precision(self, equations: _Equations, control: Control, first: SiteState) -> tuple[SiteState, int]:
@@ -317,7 +330,6 @@ class _Equations:
         self._last: tuple[SiteState, float, SitePosterior] | None = None
         self._error: float | None = None  # of the log evidence, where Newton's step was asked for last ...
         self._square = 0.0  # ... and the change there, squared
-        self._strongest = cache(partial(strength, problem))
 
     def in_single_precision(self) -> _Equations | None:
         """Return the same equations in single precision, where that saves time."""
@@ -336,17 +348,18 @@ class _Equations:
 
     def posterior(self, state: SiteState, extra_noise: float = 0.0) -> SitePosterior:
         """Return what follows from a state, at the cost of one factorisation unless it was asked for last."""
-        if self._last is not None:
-            last, noise, posterior = self._last
-            if noise == extra_noise and (last is state or all(map(np.array_equal, last[:2], state[:2]))):
-                return posterior
-        self._last = None  # an error leaves nothing behind
-        posterior = self._posterior(state, extra_noise)
+        known, self._last = self._last, None  # an error leaves nothing behind
+        if known is not None and (known[0] is state or all(map(np.array_equal, known[0][:2], state[:2]))):
+            _, noise, posterior = known
+            if noise != extra_noise:
+                posterior = posterior._replace(derivs=self._derivs(posterior.cavity, extra_noise))
+        else:
+            posterior = self._posterior(state, extra_noise)
         self._last = state, extra_noise, posterior
         return posterior
 
     def _posterior(self, state: SiteState, extra_noise: float) -> SitePosterior:
-        problem, matrix = self.problem, self.matrix
+        matrix = self.matrix
         correction = matrix.sites(state.precision)
         if state.alpha is None:
             alpha, latent = correction.posterior(state.shift)
@@ -360,21 +373,29 @@ class _Equations:
         mean = latent - variance * alpha  # 2000, eqs. 19 and 26
         if not np.isfinite(mean).all():
             raise NotPositiveDefiniteError("a latent value overflows: the sites are far from a solution")
+        cavity = Cavity(mean, variance)
+        return SitePosterior(alpha, correction, cavity, self._derivs(cavity, extra_noise))
+
+    def _derivs(self, cavity: Cavity, extra_noise: float = 0.0) -> Derivs:
         # latent noise in the likelihood is variance of the value that it sees (2000, appendix A)
-        derivs = problem.likelihood.log_partition(problem.t, mean, variance + extra_noise)
-        return SitePosterior(alpha, correction, Cavity(mean, variance), derivs)
+        return self.problem.likelihood.log_partition(self.problem.t, cavity.mean, cavity.variance + extra_noise)
 
     def with_weights(self, posterior: SitePosterior, alpha: Array) -> SitePosterior:
         """Return a posterior with other weights under the same sites."""
         variance = posterior.cavity.variance
-        mean = self.matrix @ alpha - variance * alpha  # 2000, eqs. 19 and 26
-        derivs = self.problem.likelihood.log_partition(self.problem.t, mean, variance)
-        return SitePosterior(alpha, posterior.correction, Cavity(mean, variance), derivs)
+        cavity = Cavity(self.matrix @ alpha - variance * alpha, variance)  # 2000, eqs. 19 and 26
+        return SitePosterior(alpha, posterior.correction, cavity, self._derivs(cavity))
 
     def step(self, state: SiteState, extra_noise: float = 0.0) -> SiteState:
         """Return the sites that match the likelihood at the cavities of a state."""
         _, _, cavity, derivs = self.posterior(state, extra_noise)
         return match(self.problem.likelihood, self.problem.t, cavity, derivs, extra_noise)
+
+    def largest_change(self, state: SiteState, extra_noise: float) -> float:
+        """Return by how much a step would change a site at most, in units of the tolerance; NaN if it leads nowhere."""
+        pack = sites.SiteUnits(self.problem.at_prior).pack
+        with np.errstate(all="ignore"):
+            return float(np.abs(pack(self.step(state, extra_noise)) - pack(state)).max())
 
     def newton_step(
         self, state: SiteState, residual: SiteState, accuracy: float, extra_noise: float = 0.0
@@ -383,9 +404,7 @@ class _Equations:
         if self.rule.fixed_variance is not None:
             return None
         posterior = self.posterior(state, extra_noise)
-        move, self._error = newton_step(
-            self.problem, state, posterior, residual, accuracy, self._strongest, extra_noise
-        )
+        move, self._error = newton_step(self.problem, state, posterior, residual, accuracy, extra_noise)
         return move
 
     def evidence(self, posterior: SitePosterior) -> float:
@@ -455,8 +474,8 @@ class _EquationsInRootForm(_Equations):
             mean = (latent - sigma * shift) / rest
         else:
             mean = latent - variance * (shift - precision * latent)
-        derivs = self.problem.likelihood.log_partition(self.problem.t, mean, variance + extra_noise)
-        return match(self.problem.likelihood, self.problem.t, Cavity(mean, variance), derivs, extra_noise)
+        cavity = Cavity(mean, variance)
+        return match(self.problem.likelihood, self.problem.t, cavity, self._derivs(cavity, extra_noise), extra_noise)
 
 
 def _finish(method: str, equations: _Equations, state: SiteState, info: Info) -> Solution:

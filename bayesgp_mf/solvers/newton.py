@@ -50,7 +50,6 @@ def newton_step(
     posterior: SitePosterior,
     residual: SiteState,
     accuracy: float,
-    strongest: Callable[[], float],
     extra_noise: float = 0.0,
 ) -> tuple[SiteState | None, float | None]:
     """Return the change of the sites that Newton's step makes, and how far off the log evidence is.
@@ -67,8 +66,6 @@ def newton_step(
         By how much a plain step would change them.
     accuracy : float
         Relative accuracy with which the linear equations are solved, if below 0.1.
-    strongest : callable
-        Returns the `strength` of the problem.
     extra_noise : float
         Variance added to the cavities in the likelihood.
 
@@ -84,7 +81,7 @@ def newton_step(
     alpha, correction, (mean, variance), derivs = posterior
     if not precision.all():
         return None, None
-    covariance = correction.covariance(variance, lambda: _LEFT_OUT / strongest())
+    covariance = correction.covariance(variance, lambda: _LEFT_OUT / strength(problem))
     if covariance is None:
         return None, None
     latent = mean + variance * alpha
@@ -131,8 +128,7 @@ def newton_step(
 
 def strength(problem: Problem) -> float:
     """Return the strongest site precision at the prior, in latent units to the power -2."""
-    prior = problem.likelihood.log_partition(problem.t, np.zeros(problem.n), problem.matrix.diagonal())
-    return float(np.max(np.abs(prior.d2)))
+    return float(np.max(np.abs(problem.at_prior.d2)))
 
 
 @np.errstate(over="ignore", invalid="ignore")  # of what overflows NaN is returned

@@ -51,7 +51,7 @@ def paper_scheme(rule: Rule, problem: Problem, control: Control) -> tuple[SiteSt
     """
     gram, prior = problem.matrix, problem.matrix.diagonal()
     alpha, variance = np.zeros(problem.n), prior.copy()
-    first = problem.likelihood.log_partition(problem.t, np.zeros(problem.n), prior).d1
+    first = problem.at_prior.d1
     scale = 1.0 / np.where(first == 0, 1.0, np.abs(first))
     rate, last_error, change = LEARNING_RATE, float("inf"), float("inf")
     status, iteration = Status.MAX_ITERATIONS, 0

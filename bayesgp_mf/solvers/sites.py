@@ -163,17 +163,14 @@ class SiteUnits:
 
     Parameters
     ----------
-    likelihood : Likelihood
-        p(t | f).
-    t, prior : (n,) array
-        Targets, and prior variances of their latent values.
+    at_prior : Derivs
+        log Z of each case at its prior (`Problem.at_prior`).
     """
 
-    def __init__(self, likelihood: Likelihood, t: Array, prior: Array) -> None:
-        at_prior = likelihood.log_partition(t, np.zeros(t.size), prior)
+    def __init__(self, at_prior: Derivs) -> None:
         # any unit will do for a case without prior variance
         scale = 1.0 / np.sqrt(np.where(at_prior.d2 == 0, 1.0, np.abs(at_prior.d2)))
-        self._n, self.units = t.size, np.concatenate([scale**-2, 1.0 / scale])
+        self._n, self.units = scale.size, np.concatenate([scale**-2, 1.0 / scale])
 
     def pack(self, state: SiteState) -> Array:
         """Return sites in these units."""
@@ -200,14 +197,15 @@ def iterate_sites(
     such change in those units; it returns by how much Newton's step would change the state, or None. ``enough`` is told
     of changes in those units, and ``done`` counts the steps before the first; see `fixed_point`.
     """
-    of_sites = SiteUnits(problem.likelihood, problem.t, problem.matrix.diagonal())
+    of_sites = SiteUnits(problem.at_prior)
     n, pack = problem.n, of_sites.pack
-    known: tuple[Array, SiteState] | None = None
+    start = pack(first)
+    known = start, first
 
     def unpack(x: Array) -> SiteState:
         # the same state for the same array, so that what follows from it is known to be the same
         nonlocal known
-        if known is None or known[0] is not x:
+        if known[0] is not x:
             known = x, of_sites.unpack(x)
         return known[1]
 
@@ -219,5 +217,5 @@ def iterate_sites(
         move = newton(unpack(x), SiteState(residual[:n], residual[n:]), float(np.abs(change).max()))
         return None if move is None else np.concatenate(move[:2]) / slope
 
-    x, info = fixed_point(lambda x: pack(step(unpack(x))), pack(first), control, newton_in_units, enough, done)
+    x, info = fixed_point(lambda x: pack(step(unpack(x))), start, control, newton_in_units, enough, done)
     return unpack(x), info

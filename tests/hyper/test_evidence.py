@@ -129,7 +129,7 @@ def test_points_without_a_solution_are_stepped_back_from_and_counted(monkeypatch
 
         def solve(self, problem, control=bgp.Control(), start=None):
             calls.append(1)
-            if len(calls) in (3, 4, 5):  # from the last point, from the prior; and the next point, from the prior
+            if len(calls) in (3, 4, 5, 6):  # two points, each from the last solution and from the prior
                 raise bgp.ConvergenceError("a bad day", bgp.Status.STALLED)
             return solver.solve(problem, control, start)
 

@@ -13,7 +13,7 @@ from bayesgp_mf.inference.solution import Cavity
 from bayesgp_mf.likelihoods import Quadrature
 from bayesgp_mf.matrices.sites import SiteCorrection
 from bayesgp_mf.solvers.meanfield import naive, tap
-from bayesgp_mf.solvers.newton import newton_step, strength
+from bayesgp_mf.solvers.newton import newton_step
 from bayesgp_mf.solvers.sites import SiteState, iterate_sites, site_of_cavity, sites_of
 from bayesgp_mf.types import Derivs
 
@@ -74,7 +74,7 @@ def residual_after(problem, state, extra_noise=0.0, likelihood=None):
     """
     residual, followed = residual_of(problem, state, extra_noise), follow(problem, state, extra_noise)
     asked = problem if likelihood is None else bgp.Problem(problem.gram, problem.t, likelihood)
-    move = newton_step(asked, state, followed, residual, 1e-10, partial(strength, asked), extra_noise)[0]
+    move = newton_step(asked, state, followed, residual, 1e-10, extra_noise)[0]
     # the derivative of the plain step along the move, of order four
     h = 1e-3 * float(np.min(np.abs(state.precision) / np.maximum(np.abs(move.precision), 1e-12)))
     h = min(h, 1e-3)
@@ -114,9 +114,7 @@ def test_it_knows_how_far_off_the_evidence_is(name):
     end = sites_of(solution, problem)
     for part in (1e-1, 1e-2):
         near = SiteState(*(part * away + (1.0 - part) * at for away, at in zip(state[:2], end[:2], strict=True)))
-        _, found = newton_step(
-            problem, near, follow(problem, near), residual_of(problem, near), 1e-10, partial(strength, problem)
-        )
+        _, found = newton_step(problem, near, follow(problem, near), residual_of(problem, near), 1e-10)
         error = abs(tap.finish(problem, near, solution.info).evidence.value - solution.evidence.value)
         assert 0.9 * error < found < 30.0 * error
 
@@ -135,7 +133,7 @@ def test_sites_that_say_nothing_have_none(problem):
     nothing = tap.init(problem)
     some = SiteState(np.where(np.arange(problem.n) == 3, 0.0, 0.5), np.zeros(problem.n))
     for state in (nothing, some):
-        found = newton_step(problem, state, follow(problem, state), state, 0.1, partial(strength, problem))
+        found = newton_step(problem, state, follow(problem, state), state, 0.1)
         assert found == (None, None)
 
 
