@@ -210,11 +210,8 @@ class MeanField:
                 if found is not None and _has_covariance(problem, found):
                     return found, info
         if start is not None:
-            few = (
-                control
-                if problem.likelihood.log_concave
-                else replace(control, max_iterations=min(MOST_FOLLOWED, control.max_iterations))
-            )
+            most = control.max_iterations if problem.likelihood.log_concave else MOST_FOLLOWED
+            few = replace(control, max_iterations=min(most, control.max_iterations))
             state, steps = self._in_single_precision(equations, few, sites.sites_of(start, problem))
             state, info = equations.iterate(state, few, steps)
             if info.status is Status.CONVERGED:
@@ -255,14 +252,14 @@ class MeanField:
             state, steps = self.init(problem), info.n_iterations
         # where there are several solutions, the one that grows out of a noisier model is the simplest; where
         # the only one is far away, the noisier models are steps on the way
-        noises = _noises(problem)
-        while noises:
+        noises = [*_noises(problem), 0.0]
+        while len(noises) > 1:
             nearer, info = equations.iterate(state, replace(control, tolerance=NEAR), steps, noises.pop(0))
             steps = info.n_iterations
             if info.status is not Status.CONVERGED:  # nor will one with less noise
                 break
             state = nearer
-            while noises and equations.largest_change(state, noises[1] if noises[1:] else 0.0) <= WITHIN_REACH:
+            while len(noises) > 1 and equations.largest_change(state, noises[1]) <= WITHIN_REACH:
                 noises.pop(0)
         return equations.iterate(state, control, steps)
 
