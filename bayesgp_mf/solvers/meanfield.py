@@ -22,6 +22,7 @@ References
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
@@ -60,8 +61,8 @@ MOST_SINGLE = 12
 """... or are given up after so many."""
 WITHIN_REACH = 1.0
 """Largest change of a site, in those units, by a step to the noisier model after the next that leaves out the next."""
-MOST_FOLLOWED = 20
-"""Steps after which a start is given up that leads to no solution, where there may be several."""
+SHARE_OF_START = 0.25
+"""Part of all steps after which a start is given up that led to no solution, where there may be several."""
 CAUTION = 4.0
 """By how much an error of the log evidence that is judged by the last one is taken to be larger."""
 UNSETTLED = 0.1
@@ -210,8 +211,8 @@ class MeanField:
                 if found is not None and _has_covariance(problem, found):
                     return found, info
         if start is not None:
-            most = control.max_iterations if problem.likelihood.log_concave else MOST_FOLLOWED
-            few = replace(control, max_iterations=min(most, control.max_iterations))
+            share = 1.0 if problem.likelihood.log_concave else SHARE_OF_START
+            few = replace(control, max_iterations=math.ceil(share * control.max_iterations))
             state, steps = self._in_single_precision(equations, few, sites.sites_of(start, problem))
             state, info = equations.iterate(state, few, steps)
             if info.status is Status.CONVERGED:

@@ -26,8 +26,7 @@ NO_THRESHOLDS: dict[str, str] = {
     ),
     "Steps and tries of a loop, which ends by its tolerance first.": (
         "likelihoods.probit_tilted.AFRESH parallel.cluster.IN_FLIGHT parallel.cluster.TRIES parallel.worker.AHEAD "
-        "solvers.ascent._PATIENCE solvers.meanfield.MOST_FOLLOWED solvers.meanfield.MOST_SINGLE "
-        "solvers.paper_scheme.REFRESH "
+        "solvers.ascent._PATIENCE solvers.meanfield.MOST_SINGLE solvers.paper_scheme.REFRESH "
         "solvers.settling.MOST_TRIES "
         "hyper.forecast.FEWEST_SEEN hyper.objective.FOLLOWED hyper.priors.COARSE "
         "monotone.MOST"
