@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bayesgp_mf.errors import LowRankError
-from bayesgp_mf.inference.problem import Problem, classes_of
+from bayesgp_mf.inference.problem import Problem, classes_of, derivs_at_prior
 from bayesgp_mf.inference.solution import Control, Solution
 from bayesgp_mf.inference.solver import Solver, traits_of
 from bayesgp_mf.kernels import Kernel, White, all_parts, is_built_in, leaves
@@ -271,7 +271,7 @@ def strongest_site(likelihood: Likelihood, t: Array, prior: Array) -> float:
     if likelihood.has_classes or not at_zero > 0.0:
         return at_zero
     with np.errstate(all="ignore"):  # far out something may overflow; what is not finite says nothing
-        d2 = likelihood.log_partition(t, np.zeros(t.size), prior).d2
+        d2 = derivs_at_prior(likelihood, t, prior).d2
         sites = np.abs(d2 / (1.0 + prior * d2))  # 2000, eq. 29
     return float(max(at_zero, np.max(sites[np.isfinite(sites)], initial=0.0)))
 

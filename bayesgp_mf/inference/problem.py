@@ -32,6 +32,11 @@ def classes_of(likelihood: Likelihood, t: Array) -> int:
     return max(2, int(np.max(t, initial=0.0)) + 1) if known is None else known
 
 
+def derivs_at_prior(likelihood: Likelihood, t: Array, prior: Array) -> Derivs:
+    """Return what a likelihood says of each case before others do, for prior means zero and variances ``(n,)``."""
+    return likelihood.log_partition(t, np.zeros(t.size), prior)
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Problem:
     """A validated inference problem: prior f ~ N(0, gram), likelihood of t_i given f_i.
@@ -114,7 +119,7 @@ class Problem:
     def at_prior(self) -> Derivs:
         """What the likelihood says of each case before others do: log Z with two derivatives, each ``(n,)``."""
         if self._at_prior is None:  # moments may be integrals, and more than one asks
-            found = self.likelihood.log_partition(self.t, np.zeros(self.n), self.matrix.diagonal())
+            found = derivs_at_prior(self.likelihood, self.t, self.matrix.diagonal())
             object.__setattr__(self, "_at_prior", found)
         assert self._at_prior is not None
         return self._at_prior

@@ -21,6 +21,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from bayesgp_mf.inference.problem import derivs_at_prior
 from bayesgp_mf.inference.solution import Cavity
 from bayesgp_mf.inputs.labels import encode_labels
 from bayesgp_mf.kernels import Kernel
@@ -169,7 +170,7 @@ class Shard:
     @cached_property
     def units(self) -> SiteUnits:
         """Units of the sites."""
-        return SiteUnits(self.likelihood.log_partition(self.t, np.zeros(self.t.size), self.gram.prior))
+        return SiteUnits(derivs_at_prior(self.likelihood, self.t, self.gram.prior))
 
     def _first(self) -> Array:
         """Return sites that say nothing, or those that are known."""
