@@ -266,12 +266,15 @@ class Objective:
     def _scored(self, problem: Problem) -> tuple[Solution, Scored]:
         """Return a solution and its score: from the last one, and where that leads nowhere, from the prior."""
         solver, control = self.target.solver, self._control
+        shorter = min(FOLLOWED, control.max_iterations)
         if self._any_solved and not self._from_prior and not problem.likelihood.log_concave:
-            control = replace(control, max_iterations=min(FOLLOWED, control.max_iterations))
+            control = replace(control, max_iterations=shorter)
         try:
             solution = solver.solve(problem, control, self._last)
             return solution, self.score(solver, problem, solution)
         except NO_VALUE as reason:  # the last point says nothing of this one
+            if control != self._control and getattr(reason, "status", None) is Status.MAX_ITERATIONS:
+                raise ConvergenceError(f"no solution within {shorter} steps.", Status.MAX_ITERATIONS) from reason
             if self._last is None or (isinstance(reason, ConvergenceError) and traits_of(solver).starts_again):
                 raise
         solution = solver.solve(problem, control)

@@ -89,6 +89,8 @@ BEYOND = 0.1
 """How far beyond a bound, in the logarithm, the prior variances are looked at."""
 SAME_SOLUTION = 1e-3
 """In nats: log evidences that differ by less, solved from two starts, are of the same solution."""
+OFTEN = 0.1
+"""Of the points of a search: it steps back from one without a solution, and goes on as well."""
 AT_BOUND = 1e-9
 """A search reaches a bound up to rounding: so near to it, in the logarithm, it is there."""
 
@@ -386,7 +388,7 @@ def _warn(objective: Objective, best: Run, runs: list[Run]) -> None:
         )
     if not best.success:
         messages.append(f"{search} did not finish: {best.message}. The hyperparameters are the best it found.")
-    if best.n_failures:
+    if best.n_failures > OFTEN * best.n_evaluations:
         which = f"at {best.n_failures} of {best.n_evaluations} points"
         messages.append(f"{which} {without}; the search turned back there. The last reason: {reason}")
     lost = sum(not np.isfinite(run.value) for run in runs)
@@ -448,9 +450,10 @@ def describe_bounds(objective: Objective, end: Array) -> str | None:
     elif raising:
         text += " A variance at a bound: the search started too far off, or the data do not limit it; give it a prior."
     for name in of_likelihood:
-        rule = rules[target.free_of_likelihood[name]]
-        meaning = rule.at_upper if outward[target.names.index(name)] > 0 else rule.at_lower
-        text += f" {name} there means that {meaning}." if meaning else ""
+        rule, which = rules[target.free_of_likelihood[name]], target.names.index(name)
+        meaning = rule.at_upper if outward[which] > 0 else rule.at_lower
+        is_own = target.owners[which] in target.bounds  # which may be anywhere
+        text += f" {name} there means that {meaning}." if meaning and not is_own else ""
     if of_likelihood:
         text += f" Keep the value that you gave, fixed={of_likelihood}, or say by a prior what is likely."
     if others:

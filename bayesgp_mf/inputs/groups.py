@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numbers
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Sized
 from typing import Any
 
 import numpy as np
@@ -254,6 +254,11 @@ def _texts(name: str, X: Any, j: int) -> list[str] | None:
         )
     first: dict[str, Any] = {}
     for entry in entries:
+        if isinstance(entry, numbers.Number | Sized) and not isinstance(entry, str | bytes | numbers.Real):
+            raise ValueError(
+                f"{name} must hold numbers or text in column {_named(X, j)!r}, got {entry!r}, which is a "
+                f"{type(entry).__name__}. Make columns of numbers of it, or text where each is a group of its own."
+            )
         if first.setdefault(str(entry), entry) != entry:
             raise ValueError(
                 f"{name} has two entries of one name in column {_named(X, j)!r}, {first[str(entry)]!r} and {entry!r}, "

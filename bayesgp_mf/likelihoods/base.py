@@ -338,8 +338,20 @@ class Likelihood(NamingAbsent, ABC):
         """Return the likelihood with some of its `parameters` replaced; ValueError if it refuses a value."""
         each: Any = self
         if unknown := sorted(values.keys() - self.parameters.keys()):
-            raise ValueError(f"{type(self).__name__} has no parameters {unknown}.")
+            raise ValueError(f"{type(self).__name__} has no parameters {unknown}; it has {list(self.parameters)}.")
         return replace(each, **values) if values else self
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """Return the `parameters`, as scikit-learn asks for those of a part of an estimator."""
+        return dict(self.parameters)
+
+    def set_params(self, **params: Any) -> Self:
+        """Return another likelihood, `with_parameters`: this one stays as it is, unlike scikit-learn's."""
+        return self.with_parameters(**params)
+
+    def __sklearn_clone__(self) -> Self:
+        """Return itself to scikit-learn's ``clone``: nothing ever changes a likelihood."""
+        return self
 
     def parameter_derivative(self, name: str, t: Array, mean: Array, variance: Array) -> Derivs:
         """Return the derivative of `log_partition` in one of the `parameters`: of its value and both derivatives."""

@@ -43,6 +43,9 @@ NOISE = 0.1
 LEARNS_TEXT = "bgp.Stream().update(X, y) learns from text, and of groups that come later."
 """What to do with text that comes in batches."""
 
+PARTS = ("kernel__", "likelihood__")
+"""How names of parameters of these begin."""
+
 M = TypeVar("M", bound=Callable[..., Any])
 
 
@@ -68,19 +71,21 @@ class GPEstimator(NamingAbsent, BaseEstimator, abc.ABC):  # type: ignore[misc]  
     _idata: Container | None = field(init=False)
 
     def set_params(self, **params: Any) -> Self:
-        """Set parameters, those of the kernel too, such as ``kernel__lengthscale=2.0``.
+        """Set parameters, those of kernel and likelihood too: ``kernel__lengthscale=2.0``, ``likelihood__flip=0.1``.
 
-        Kernels are immutable: the estimator has another one then, and one that it was given stays as it is.
+        Both are immutable: the estimator has another one then, and one that it was given stays as it is.
         """
-        of_kernel = {name.removeprefix("kernel__"): params[name] for name in params if name.startswith("kernel__")}
-        super().set_params(**{name: value for name, value in params.items() if not name.startswith("kernel__")})
-        if of_kernel:
-            if not hasattr(self.kernel, "set_params"):
+        super().set_params(**{name: value for name, value in params.items() if not name.startswith(PARTS)})
+        for part in (each.removesuffix("__") for each in PARTS):
+            inner = {k.removeprefix(f"{part}__"): value for k, value in params.items() if k.startswith(f"{part}__")}
+            mine = getattr(self, part)
+            if inner and not hasattr(mine, "set_params"):
                 raise ValueError(
-                    f"kernel__{next(iter(of_kernel))} is a parameter of a kernel of this package, and kernel is "
-                    f"{self.kernel!r}. Give one first: kernel=bgp.kernels.Gaussian(1.0)."
+                    f"{part}__{next(iter(inner))} is a parameter of a {part} of this package, and {part} is {mine!r}. "
+                    "Give one first: kernel=bgp.kernels.Gaussian(1.0), or likelihood=bgp.Probit(flip=0.05)."
                 )
-            self.kernel = self.kernel.set_params(**of_kernel)
+            if inner:
+                setattr(self, part, mine.set_params(**inner))
         return self
 
     @property
