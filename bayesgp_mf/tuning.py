@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from contextlib import closing, suppress
 from dataclasses import replace
+from typing import TypeAlias
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from bayesgp_mf.errors import ConvergenceError, NotPositiveDefiniteError
+from bayesgp_mf.errors import ConvergenceError, ConvergenceWarning, NotPositiveDefiniteError, warn
 from bayesgp_mf.hyper import Strategy, Target
 from bayesgp_mf.hyper.forecast import FEWER_INDUCING, Forecast, advice_for, warn_before
 from bayesgp_mf.hyper.objective import NO_VALUE
@@ -86,9 +87,9 @@ def tune(
     with (
         progress_bar("solving at each of them", total=len(models), enabled=progress) as advance,
         closing(strategy.workers()) as pool,
-        closing(pool.map(_solved, ((model, starts.pop()) for model in models), at)) as solved,
+        closing(pool.map(_chosen, ((model, starts.pop(), result.lower) for model in models), at)) as solved,
     ):
-        for model, (problem, solution) in zip(models, solved, strict=True):
+        for model, problem, solution in solved:
             if not parts and inducing is None:
                 problem.matrix.check_memory(len(models), target.n_classes)
             parts.append(make_process(model.kernel, target.X, problem, solution, solver))
@@ -96,7 +97,8 @@ def tune(
     if len(result.models) == 1:
         node = np.zeros((chains, draws), dtype=np.intp)
         record = result.record | record_of_priors(target, averaged=False)
-        return Tuned(parts[0], node, {}, record, target.names, result.log_evidence, priors=target.priors)
+        highest = result.log_evidence if model is models[0] else None
+        return Tuned(parts[0], node, {}, record, target.names, highest, priors=target.priors)
     weights = np.bincount(part_of, weights=result.weights)
     chosen = _spread(result, chains, draws, rng)
     weighed = target if result.priors is None else replace(target, priors=result.priors)
@@ -143,16 +145,40 @@ def _spread(result: HyperResult, chains: int, draws: int, rng: np.random.Generat
     return np.minimum(chosen, last).reshape(chains, draws)
 
 
-def _solved(
-    at: tuple[Target, Solver, Control, bool], chosen: tuple[Model, Solution | None]
-) -> tuple[Problem, Solution]:
+At: TypeAlias = tuple[Target, Solver, Control, bool]
+"""What is the same for all that are chosen, and whether they are several."""
+Lower: TypeAlias = tuple[tuple[float, Model], ...]
+
+
+def _chosen(at: At, chosen: tuple[Model, Solution | None, Lower]) -> tuple[Model, Problem, Solution]:
+    """Return a model that was chosen, or the highest of lower ones that has a solution, with problem and solution.
+
+    A search knows its score well enough where a fit, which asks for more, may find that rounding decides.
+    """
+    model, found, lower = chosen
+    try:
+        return model, *_solved(at, model, found)
+    except (ConvergenceError, NotPositiveDefiniteError) as reason:
+        for less, other in lower:
+            with suppress(*NO_VALUE):
+                problem, solution = _solved(at, other, None)
+                warn(
+                    f"at the highest point of the search the equations cannot be solved as closely as a fit is: "
+                    f"{reason} The hyperparameters are those of the highest point where they can, {less:.3g} nats lower.",
+                    ConvergenceWarning,
+                )
+                return other, problem, solution
+        raise
+
+
+def _solved(at: At, model: Model, found: Solution | None) -> tuple[Problem, Solution]:
     """Return problem and solution at a model that was chosen, which know nothing of those at others.
 
     One of many takes a step from what was found there. A single one is solved from the prior, as a fit at these
     hyperparameters is: a search has done that where there may be several solutions. What leads nowhere goes from what
-    was found, or as a search came there. ``at`` is the same for all.
+    was found, or as a search came there.
     """
-    (shared, solver, control, is_one_of_many), (model, found) = at, chosen
+    shared, solver, control, is_one_of_many = at
     target = shared.apart()
     problem = target.problem_at(model, solver)
     if found is not None and (is_one_of_many or not target.likelihood.log_concave):

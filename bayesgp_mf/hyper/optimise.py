@@ -228,6 +228,17 @@ def _along(objective: Objective, begin: Array, moves: Array, advance: Callable[[
     return replace(run, end=begin + run.end @ moves)
 
 
+def lower_points(best: Run, runs: list[Run]) -> list[tuple[float, Array]]:
+    """Return values and points ``(p,)`` of all descents below the best end, each twice as far below it as the last."""
+    found: list[tuple[float, Array]] = []
+    limit = 1.0
+    for value, _, x in sorted(((value, k, x) for k, run in enumerate(runs) for x, value, _ in run.seen), reverse=True):
+        if best.value - value >= limit:
+            found.append((value, x))
+            limit = 2.0 * (best.value - value)
+    return found
+
+
 def _apart(objective: Objective, run: Run, best: Run) -> float:
     """Return `Run.apart`; infinity where the method has no leave-one-out predictions."""
     if not 1.0 < best.value - run.value < np.inf:

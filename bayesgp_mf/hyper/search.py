@@ -15,7 +15,7 @@ import numpy as np
 
 from bayesgp_mf.errors import ConvergenceError, Status
 from bayesgp_mf.hyper.objective import NO_VALUE, NOT_HERE, Objective
-from bayesgp_mf.hyper.optimise import Run, maximise, outward_of, usual_solutions
+from bayesgp_mf.hyper.optimise import Run, lower_points, maximise, outward_of, usual_solutions
 from bayesgp_mf.hyper.scores import KNOWN_IN_SEARCH, LooScore, Score, score_of_evidence
 from bayesgp_mf.hyper.strategy import Advance, HyperResult, Record, Strategy
 from bayesgp_mf.hyper.target import Model, Target
@@ -59,6 +59,7 @@ class _Search(Strategy):
             record=record,
             log_evidence=best.value - target.log_prior(best.end)[0] if is_evidence else None,
             solutions=(objective.solution_at(best.end),),
+            lower=tuple((best.value - value, target.model_at(x)) for value, x in lower_points(best, runs)),
         )
 
 

@@ -52,6 +52,9 @@ class HyperResult:
         Of the one model, as a search for the highest saw it last: `fit` warns if it finds another.
     solutions : tuple of Solution or None
         At each model, as it was found from the prior, where that is known. None at all if nothing is known.
+    lower : tuple of (float, Model)
+        Of one model, others that a search saw, by how much lower they are, in nats: where the one cannot be solved as
+        closely as a fit is.
     node_evidence : (k,) array, optional
         Of an average, the log evidence by which each model was weighed or drawn, in nats, without its log prior. It
         need not be that of the posterior: it may be corrected, or of another method. That of the
@@ -69,6 +72,7 @@ class HyperResult:
     record: Record = field(default_factory=dict)
     log_evidence: float | None = None
     solutions: tuple[Solution | None, ...] = ()
+    lower: tuple[tuple[float, Model], ...] = ()
     node_evidence: Array | None = None
     priors: Mapping[str, Prior] | None = None
 
