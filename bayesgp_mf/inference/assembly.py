@@ -256,24 +256,27 @@ def diagonal_of_cross(kernel: Kernel, X: Array) -> Array:
 
 
 def curvature_of(likelihood: Likelihood, t: Array) -> float:
-    """Return the largest curvature of log p(t|f) in f at zero, which says whether targets have one."""
-    classes = (classes_of(likelihood, t),) if likelihood.has_classes else ()
-    return float(np.max(np.abs(likelihood.log_prob(t, np.zeros((*t.shape, *classes))).d2), initial=0.0))
+    """Return the largest curvature of log p(t|f) in f, about: of each target, where it bends most.
+
+    It says whether targets have one.
+    """
+    at = np.zeros((*t.shape, classes_of(likelihood, t))) if likelihood.has_classes else likelihood.curved_at(t)
+    return float(np.max(np.abs(likelihood.log_prob(t, at).d2), initial=0.0))
 
 
 def strongest_site(likelihood: Likelihood, t: Array, prior: Array) -> float:
-    """Return the strongest site precision, about: that at f = 0, or at the prior, whose variances are ``prior (n,)``.
+    """Return the strongest site precision, about: a curvature, or that at the prior, of variances ``prior (n,)``.
 
-    What counts say is the stronger the larger they are, and is seen where they are, not at zero. Zero for targets that
-    have no curvature there, as those of a step.
+    What counts say is the stronger the larger they are, and is seen at the prior. Zero for targets that have no
+    curvature, as those of a step.
     """
-    at_zero = curvature_of(likelihood, t)
-    if likelihood.has_classes or not at_zero > 0.0:
-        return at_zero
+    curvature = curvature_of(likelihood, t)
+    if likelihood.has_classes or not curvature > 0.0:
+        return curvature
     with np.errstate(all="ignore"):  # far out something may overflow; what is not finite says nothing
         d2 = derivs_at_prior(likelihood, t, prior).d2
         sites = np.abs(d2 / (1.0 + prior * d2))  # 2000, eq. 29
-    return float(max(at_zero, np.max(sites[np.isfinite(sites)], initial=0.0)))
+    return float(max(curvature, np.max(sites[np.isfinite(sites)], initial=0.0)))
 
 
 def _why_none(n: int, gram: LowRankGram | None, part: int) -> str:

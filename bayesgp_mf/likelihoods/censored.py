@@ -64,6 +64,7 @@ class Censored(WithLimits):
     largest_offset = trait("largest_offset")
     unbounded_if_weighted = trait("unbounded_if_weighted")
     link = trait("link")
+    curved_at = trait("curved_at")
     predictive_moments = trait("predictive_moments")
     sample = trait("sample")
 

@@ -67,6 +67,10 @@ class Times(WithLimits):
         """Return the logarithms of times."""
         return np.asarray(np.log(mean))
 
+    def curved_at(self, t: Array) -> Array:
+        """Return the latent values near which log p(t|f) bends most: of which the target is typical."""
+        return self.link(t)
+
     def predictive_below(self, t: Array, mean: Array, variance: Array) -> Array:
         """Return the probability that a time is at most t when f ~ N(mean, variance)."""
         t, mean, variance = np.broadcast_arrays(t, mean, variance)

@@ -63,6 +63,10 @@ class DataAndSlopes(Likelihood):
         """Return the same with other parameters of the likelihood of data."""
         return DataAndSlopes(self.likelihood.with_parameters(**values), self.rises)
 
+    def curved_at(self, t: Array) -> Any:
+        """Return the latent values near which log p(t|f) bends most."""
+        return self._each(lambda likelihood, t: likelihood.curved_at(t), (), t)
+
     def log_prob(self, t: Array, f: Array) -> Derivs:
         """Return log p(t | f), and its derivatives in f, ``(..., n)`` each."""
         return Derivs(*self._each(lambda likelihood, *at: likelihood.log_prob(*at), (3,), t, f))
