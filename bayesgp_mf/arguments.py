@@ -14,7 +14,8 @@ LARGEST_COUNT = 10**15
 def as_generator(random_seed: Any) -> np.random.Generator:
     """Return the source of randomness that ``random_seed`` stands for, or raise a ValueError that names it."""
     try:
-        return np.random.default_rng(random_seed)
+        # a matrix has rows that are matrices, for ever
+        return np.random.default_rng(np.asarray(random_seed) if isinstance(random_seed, np.matrix) else random_seed)
     except (TypeError, ValueError) as error:
         raise ValueError(
             f"random_seed must be a non-negative integer, a numpy.random.Generator or None, got {random_seed!r}."
@@ -40,7 +41,7 @@ def check_flags(**options: object) -> None:
 
 def check_one_of(name: str, value: object, *names: str) -> None:
     """Raise a ValueError if an option is none of its names."""
-    if value not in names:
+    if not isinstance(value, str | None) or value not in names:  # what is no word may not know whether it is one
         raise ValueError(f"{name} must be {', '.join(map(repr, names[:-1]))} or {names[-1]!r}, got {value!r}.")
 
 
@@ -48,4 +49,4 @@ def as_mapping(argument: str, given: Any) -> Mapping[str, Any]:
     """Return what is given by name, which is nothing if it is None, or raise a ValueError."""
     if not isinstance(given, Mapping | None):
         raise ValueError(f"{argument} must map names of parameters to what is known of them, got {given!r}.")
-    return given or {}
+    return {} if given is None else given

@@ -258,7 +258,8 @@ def fit(
     check_flags(progress=progress)
     rng, fixed = as_generator(random_seed), as_names("fixed", fixed)
     if strategy is None:
-        for name, value in (("priors", priors), ("bounds", bounds), ("fixed", fixed)):
+        given = {"priors": as_mapping("priors", priors), "bounds": as_mapping("bounds", bounds), "fixed": fixed}
+        for name, value in given.items():
             if value:
                 raise ValueError(f"{name} says how hyperparameters are chosen, and hyper=None keeps them. Give hyper.")
     solver = get_method(method, likelihood)

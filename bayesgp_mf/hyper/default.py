@@ -68,6 +68,9 @@ QUARTILES = 1.349
 """Standard deviations between the quartiles of a normal variable."""
 OUTLYING = 10.0
 """A standard deviation of so many of those that the quartiles have is that of outliers."""
+LARGEST_LEVEL = 3e3
+"""Standard deviations of targets that they may be from zero: the prior variance of the constant is that squared, and a
+Gram matrix in doubles, with the noise of a case beside it, keeps some nine digits."""
 SMALLEST = 1e-200
 """A variance of targets below this is none."""
 WIDER = 10.0
@@ -290,6 +293,14 @@ def _of_targets(t: Array | None, likelihood: Likelihood, offset: Array | float, 
     if variance < SMALLEST:
         raise ValueError("y varies so little that its square is no number. Measure in another unit.")
     level = float(np.average(of_function, weights=w[counted])) if mean == 0.0 else float(mean)
+    if abs(level) > LARGEST_LEVEL * sd and not constant:
+        what, how = "y is", "Subtract its mean, and add it to predictions, as GPRegressor(normalize_y=True) does."
+        if likelihood.link(t) is not t:
+            what, how = "the logarithms of y are", "Divide y by its mean, and multiply predictions by it."
+        raise ValueError(
+            f"{what} {level:.6g} on average, with a spread of {float(sd):.3g}: rounding hides what varies beside a "
+            f"constant so large. {how}"
+        )
     if likelihood.takes_limits and not constant:
         level, variance = _behind_limits(likelihood, t, offset, w, (level, variance))
     return variance, variance + level**2

@@ -225,7 +225,10 @@ class Distance:
 
     def __post_init__(self) -> None:
         _check_numbers(log_values=self.log_values, distances=self.distances, rate=self.rate, power=1.0)
-        rises = [len(each) > 1 and np.all(np.diff(each) > 0) for each in (self.log_values, self.distances)]
+        rises = [
+            np.ndim(each) == 1 and len(each) > 1 and np.all(np.diff(each) > 0)
+            for each in (self.log_values, self.distances)
+        ]
         if not all(rises) or len(self.log_values) != len(self.distances) or self.distances[0] <= 0 or self.rate <= 0:
             raise ValueError(
                 "log_values and distances must be as many numbers that rise, distances and rate above zero, got "

@@ -14,6 +14,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from bayesgp_mf.kernels import Kernel
+
 MOST_DENSE = 10**8
 """Entries of a sparse matrix of inputs that is made dense: 0.8 GB."""
 ARRAY = "array"
@@ -35,10 +37,13 @@ def as_pandas(name: str, value: Any) -> Any:
     Raises
     ------
     ValueError
-        If two columns have one name, the table is lazy, or variables of a Dataset are along other dimensions.
+        If it is a kernel, if two columns have one name, the table is lazy, or variables of a Dataset are
+        along other dimensions.
     ImportError
         If narwhals is needed and is not there.
     """
+    if isinstance(value, Kernel) or (isinstance(value, type) and issubclass(value, Kernel)):  # which has columns
+        raise ValueError(f"{name} must be an array or a table of numbers, got {value!r}.")
     read = _READERS.get(kind_of(value))
     return value if read is None else read(name, value)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numbers
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -124,7 +124,7 @@ def as_graph(given: Any) -> Graph:
     if hasattr(given, "geometry") and hasattr(given, "sindex"):  # geopandas
         pairs = np.asarray(given.sindex.query(given.geometry, predicate="touches")).T
         return _of_pairs(list(given.index), pairs[pairs[:, 0] != pairs[:, 1]])
-    if issparse(given) or isinstance(given, np.ndarray):
+    if issparse(given) or (isinstance(given, np.ndarray) and given.ndim):
         return _of_matrix(list(range(given.shape[0])), given)
     if isinstance(given, Sequence) and not isinstance(given, str) and len(given) == 2:
         names, pairs = given
@@ -142,6 +142,8 @@ def _of_neighbours(neighbours: Mapping[Any, Any]) -> Graph:
     for name, beside in neighbours.items():
         if isinstance(beside, str):
             raise ValueError(f"graph: the neighbours of {name!r} must be a list, such as [{beside!r}], got text.")
+        if not isinstance(beside, Iterable):
+            raise ValueError(f"graph: the neighbours of {name!r} must be a list of areas, got {beside!r}.")
         for other in beside:
             if other not in place:
                 raise ValueError(f"graph: {name!r} has the neighbour {other!r}, which is no area of the graph. Add it.")

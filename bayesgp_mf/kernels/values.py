@@ -57,7 +57,7 @@ def as_columns(columns: Columns) -> tuple[str | int, ...] | None:
         return None
     given = [columns] if isinstance(columns, str | numbers.Integral) else columns
     expected = "columns must be names or positions of columns, such as ['age', 'bmi'] or [0, 2]"
-    if not isinstance(given, Iterable):
+    if not isinstance(given, Iterable) or getattr(given, "ndim", 1) == 0:
         raise ValueError(f"{expected}, got {columns!r}.")
     found: list[str | int] = []
     for column in given:

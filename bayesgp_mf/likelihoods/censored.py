@@ -81,7 +81,12 @@ class Censored(WithLimits):
                 f"probabilities between limits are known, such as Weibull(1.0), got {self.likelihood!r:.80}."
             )
         if self.other_limit is not None:
-            other = np.asarray(self.other_limit, dtype=np.float64)
+            try:
+                other = np.asarray(self.other_limit, dtype=np.float64)
+            except (TypeError, ValueError, OverflowError) as error:
+                raise ValueError(
+                    f"other_limit must hold numbers, NaN or infinity, got {self.other_limit!r:.80}."
+                ) from error
             if other.ndim != 1:
                 raise ValueError(f"other_limit must have one number for each case, got shape {other.shape}.")
             # one NaN for all, which is equal to itself

@@ -175,14 +175,14 @@ def of_log_normal(mean: Array, variance: Array) -> tuple[Array, Array, Array]:
 
 
 def check_finite(mean: Array, variance: Array, *found: Array) -> None:
-    """Raise an UndefinedQuantityError if a rate or a moment of counts overflows."""
+    """Raise an UndefinedQuantityError if a rate or time, or a moment of it, overflows."""
     beyond = ~np.all(np.isfinite(found), axis=0)
     if np.any(beyond):
         where = np.unravel_index(np.argmax(beyond), beyond.shape)
         latent, sd = np.broadcast_to(mean, beyond.shape)[where], np.sqrt(np.broadcast_to(variance, beyond.shape)[where])
         raise UndefinedQuantityError(
             f"targets, or their variances, are beyond the largest double in {np.sum(beyond)} of {beyond.size} cases: "
-            f"in the first the logarithm of the mean rate is {latent:.4g} ± {sd:.3g}. Leave out "
+            f"in the first the latent value, a logarithm of a target, is {latent:.4g} ± {sd:.3g}. Leave out "
             "cases so far from the data, give the kernel a smaller variance, or take latent values alone, as of "
             "bgp.posterior(idata).latent(X_new)."
         )

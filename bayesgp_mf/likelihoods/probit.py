@@ -23,6 +23,7 @@ _MOMENT_TERMS = 400  # ... by a continued fraction of so many terms, which leave
 _NO_DENSITY = 40.0  # where the normal density is zero
 _ROOT_OF_TWO_PI = math.sqrt(2.0 * math.pi)
 
+_SHARP = 100.0  # variance over that of the noise
 _SMALLEST = float(np.finfo(np.float64).tiny)
 _ROOT_OF_TWO_OVER_PI, _ROOT_OF_HALF = math.sqrt(2.0 / math.pi), math.sqrt(0.5)
 
@@ -179,6 +180,19 @@ class Probit(base.Likelihood):
             rho_plus_z = rho_plus_z - expit(log_flip - log_right) * rho
             rho = expit(log_right - log_flip) * rho
         return Derivs(value, t * rho / scale, -rho * rho_plus_z / total_variance)
+
+    def mode_bracket(self, t: Array, mean: Array, variance: Array) -> tuple[Array, Array] | None:
+        """Return bounds ``(n,)`` of the modes of p(t|f) N(f | mean, variance), and the mean; None without flips.
+
+        They are on the side of the label, where log p, which ends at log(1 - kappa), makes up for the Gaussian. Infinite
+        where the edge is so sharp beside the Gaussian that many points are needed to see it.
+        """
+        if self.flip == 0.0:
+            return None
+        rise = np.log1p(-self.flip) - self.log_prob(t, mean).value
+        reach = np.sqrt(2.0 * variance * np.maximum(rise, 0.0))
+        end = mean + t * np.where(variance > _SHARP * self.noise_variance, np.inf, reach)
+        return np.minimum(mean, end), np.maximum(mean, end)
 
     def higher_derivatives(self, t: Array, mean: Array, variance: Array, derivs: Derivs) -> tuple[Array, Array]:
         r"""Return the third and fourth derivative in mean of `log_partition`, given its answer ``derivs``.

@@ -22,7 +22,7 @@ from scipy.special import expit, gammaln, log_expit, ndtr
 from bayesgp_mf.likelihoods import base
 from bayesgp_mf.likelihoods.base import Likelihood, Tunable, check_number
 from bayesgp_mf.likelihoods.centred import Bracket, Centred, Curve
-from bayesgp_mf.likelihoods.counts import LARGEST_LOG_RATE
+from bayesgp_mf.likelihoods.counts import LARGEST_LOG_RATE, check_finite
 from bayesgp_mf.likelihoods.limits import WithLimits
 from bayesgp_mf.likelihoods.pieces import Between
 from bayesgp_mf.types import Array, Derivs
@@ -415,7 +415,10 @@ def _moments(mean: Array, variance: Array, once: float, excess: float) -> tuple[
     """
     with np.errstate(over="ignore"):
         log_mean = mean + 0.5 * variance + once
-        return np.exp(log_mean), np.exp(2.0 * log_mean) * np.expm1(variance + excess)
+        first, spread = np.exp(log_mean), np.exp(2.0 * log_mean) * np.expm1(variance + excess)
+    there_is = [found for found, log in ((first, once), (spread, excess)) if np.isfinite(log)]
+    check_finite(mean, variance, *there_is)
+    return first, spread
 
 
 def _logs(t: Array) -> Array:
@@ -425,5 +428,7 @@ def _logs(t: Array) -> Array:
 
 
 def _exp(x: Array) -> Array:
-    with np.errstate(over="ignore"):  # what is beyond the largest number is infinite, and a message says so
-        return np.exp(x)
+    with np.errstate(over="ignore"):
+        drawn = np.exp(x)
+    check_finite(x, np.zeros_like(x), drawn)
+    return drawn
