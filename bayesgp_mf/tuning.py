@@ -163,8 +163,8 @@ def _chosen(at: At, chosen: tuple[Model, Solution | None, Lower]) -> tuple[Model
             with suppress(*NO_VALUE):
                 problem, solution = _solved(at, other, None)
                 warn(
-                    f"at the highest point of the search the equations cannot be solved as closely as a fit is: {reason} "
-                    f"The hyperparameters are those of the highest point where they can, {less:.3g} nats lower.",
+                    "at the highest point of the search the equations cannot be solved as closely as a fit is: "
+                    f"{reason} Hyperparameters are those of the highest point where they can, {less:.3g} nats lower.",
                     ConvergenceWarning,
                 )
                 return other, problem, solution

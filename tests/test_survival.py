@@ -232,3 +232,32 @@ def test_priors_of_times_are_of_their_logarithms():
         for likelihood in (bgp.likelihoods.Weibull(1.5), bgp.likelihoods.Gamma(2.0))
     )
     assert of_times == of_amounts
+
+
+def test_new_targets_may_be_limits_and_are_scored_as_what_they_say(tmp_path):
+    idata = fitted()
+    new, life, end = X[:6] + 0.1, LIFE[:6], END[:6]
+    frame = pd.DataFrame({"time": np.minimum(life, end), "event": life <= end})
+    fields = np.array(list(zip(frame["event"], frame["time"], strict=True)), dtype=[("seen", bool), ("time", float)])
+    assert frame["event"].nunique() == 2
+    found = bgp.diagnostics.log_predictive_density(idata, new, frame)
+    np.testing.assert_array_equal(bgp.diagnostics.log_predictive_density(idata, new, fields), found)
+    mean, variance = bgp.posterior(idata).latent(new)
+    for i, (time, event) in enumerate(frame.itertuples(index=False)):
+        likelihood = Censored(LIKELIHOODS["weibull"], [np.nan if event else np.inf])
+        expected = likelihood.log_partition(np.array([time]), mean[i : i + 1], variance[i : i + 1]).value
+        np.testing.assert_allclose(found[i], expected[0], rtol=1e-12)
+    shifted = bgp.fit(X, Y, KERNEL, Censored(Weibull(1.5)), offset=0.5, draws=20, random_seed=1, progress=False)
+    moved = bgp.diagnostics.log_predictive_density(shifted, new, frame, offset=0.5)
+    np.testing.assert_allclose(
+        bgp.diagnostics.log_predictive_density(shifted, new, frame * [np.exp(0.2), 1], offset=0.7),
+        moved - 0.2 * frame["event"],  # a density has a unit, a probability none
+        rtol=1e-9,
+    )
+    for name, y_test in (("frame", frame), ("fields", fields)):
+        page = bgp.report(idata, tmp_path / f"{name}.html", X_test=new, y_test=y_test).read_text(encoding="utf-8")
+        assert f"{found.mean():.4f}" in page
+    with pytest.raises(ValueError, match="y_test must have a target for each of the 6 new cases"):
+        bgp.report(idata, tmp_path / "bad.html", X_test=new, y_test=np.ones((5, 2)))
+    with pytest.raises(bgp.UndefinedQuantityError, match="some targets are limits"):
+        bgp.plots.plot_calibration(idata)

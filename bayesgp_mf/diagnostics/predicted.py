@@ -20,8 +20,10 @@ from bayesgp_mf.inference.solution import ClassLeaveOneOut
 from bayesgp_mf.inference.solver import Solver
 from bayesgp_mf.inputs.frames import as_pandas
 from bayesgp_mf.inputs.labels import encode_labels, encode_targets
+from bayesgp_mf.inputs.limits import with_limits, with_other_limit
 from bayesgp_mf.inputs.tables import check_all_same_cases, facts_of_new_cases
-from bayesgp_mf.likelihoods import Likelihood
+from bayesgp_mf.likelihoods import Censored, Likelihood
+from bayesgp_mf.likelihoods.by_case import by_case
 from bayesgp_mf.notebook import shown_as_table
 from bayesgp_mf.processes.process import Process, with_new_cases
 from bayesgp_mf.types import Array
@@ -85,6 +87,11 @@ class Predicted:
         found = np.zeros(which.size)
         for weight, likelihood, mean, variance in self.settings:
             each = likelihood.of_cases(which).predictive_below(t, mean[which], variance[which])
+            if each is None and likelihood.takes_limits:
+                raise UndefinedQuantityError(
+                    "some targets are limits, of which nobody knows whether they are below a predicted quantile. "
+                    "plots.plot_survival shows predicted beside observed times."
+                )
             if each is None:
                 raise UndefinedQuantityError(
                     f"{likelihood.display_name} does not say how likely a target is to be below a number "
@@ -255,7 +262,7 @@ def log_predictive_density(
     X_new : (m, d) array_like
         New inputs, in the order and scale of the training inputs.
     y_new : (m,) array_like
-        Their targets.
+        Their targets; of `likelihoods.Censored` as `fit` takes them, with what is known of those that are limits.
     kernel, likelihood, method : optional
         As for `predict`: those of the fit, if the container does not hold them.
     offset, trials : optional
@@ -293,9 +300,19 @@ def log_predictive_density(
     check_all_same_cases(X_new=table, y_new=y_new, offset=offset, trials=trials)
     X = process.new_inputs(table)
     process = with_new_cases(process, facts_of_new_cases(table, len(X), offset, trials))
-    t, _ = encode_targets(y_new, len(X), process.parts[0].new_likelihood)
-    each = np.array([part.new_likelihood.log_partition(t, *part.latent_at(X)).value for part in process.parts])
+    y, limited = with_limits(y_new, with_other_limit(own, None), whole=False)
+    t, _ = encode_targets(y, len(X), process.parts[0].new_likelihood)
+    asked = [_told_of_limits(part.new_likelihood, limited) for part in process.parts]
+    at = zip(asked, process.parts, strict=True)
+    each = np.array([likelihood.log_partition(t, *part.latent_at(X)).value for likelihood, part in at])
     return np.asarray(logsumexp(each, b=process.weights[:, None], axis=0))
+
+
+def _told_of_limits(likelihood: Likelihood, limited: Any) -> Likelihood:
+    """Return the likelihood of new cases, told which of their targets are limits, if some are."""
+    if not limited.takes_limits or limited.all_seen:
+        return likelihood
+    return by_case(Censored(likelihood.of_one_case, limited.other_limit), likelihood.stored_by_case.get("offset"))
 
 
 SURE = 1e-13

@@ -87,6 +87,11 @@ def as_limits(t: Array, likelihood: Likelihood) -> Array:
     return np.column_stack([np.fmin(t, other), np.fmax(t, other)])
 
 
+def have_two_parts(y: Any) -> bool:
+    """Tell whether targets have two columns or fields, as those that may be limits."""
+    return np.ndim(y) == 2 or getattr(getattr(y, "dtype", None), "names", None) is not None
+
+
 def _columns(y: Any) -> list[Any]:
     """Return the two columns of a table."""
     return [y.iloc[:, j] for j in range(2)] if isinstance(y, pd.DataFrame) else list(np.asarray(y).T)

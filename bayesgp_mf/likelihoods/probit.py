@@ -184,8 +184,8 @@ class Probit(base.Likelihood):
     def mode_bracket(self, t: Array, mean: Array, variance: Array) -> tuple[Array, Array] | None:
         """Return bounds ``(n,)`` of the modes of p(t|f) N(f | mean, variance), and the mean; None without flips.
 
-        They are on the side of the label, where log p, which ends at log(1 - kappa), makes up for the Gaussian. Infinite
-        where the edge is so sharp beside the Gaussian that many points are needed to see it.
+        They are on the side of the label, where log p, which ends at log(1 - kappa), makes up for the Gaussian;
+        infinite where the edge is so sharp beside the Gaussian that many points are needed to see it.
         """
         if self.flip == 0.0:
             return None

@@ -21,6 +21,7 @@ from bayesgp_mf.diagnostics.predicted import log_predictive_density, predicted
 from bayesgp_mf.diagnostics.scores import class_scores
 from bayesgp_mf.duels import Duels
 from bayesgp_mf.errors import UndefinedQuantityError
+from bayesgp_mf.inputs.limits import have_two_parts
 from bayesgp_mf.plots.surface import grid_of_classes
 from bayesgp_mf.reports.page import Block, Figures, Section, Table, number, or_words
 
@@ -234,10 +235,12 @@ def new_cases(about: Fitted, y_test: ArrayLike | None, X_test: ArrayLike | None)
         blocks += or_words(lambda: _predicted_table(about))
         blocks.append("Their targets were not given: with y_test they would be scored here.")
         return Section("New cases", blocks)
-    if np.shape(y_test) != (m,):
+    limits = about.likelihood.takes_limits and have_two_parts(y_test)
+    if np.shape(y_test)[:1] != (m,) or (np.ndim(y_test) > 1 and not limits):
         raise ValueError(f"y_test must have a target for each of the {m} new cases, got shape {np.shape(y_test)}.")
     # a target that is none of this fit's is a mistake of the call, and not something that the fit does not have
-    return Section("New cases", [*blocks, _new_score(about, y_test, X_test), *_figures(about, y_test)])
+    figures = [] if limits else _figures(about, y_test)  # which compare targets that were seen
+    return Section("New cases", [*blocks, _new_score(about, y_test, X_test), *figures])
 
 
 def _of_fit(about: Fitted) -> str:
@@ -284,10 +287,13 @@ def _new_score(about: Fitted, y_test: ArrayLike, X_test: ArrayLike | None) -> Bl
             ("Brier score", f"{found.brier_score:.4f}", "lower is better"),
         ]
         return Table("Scores of the predicted probabilities.", ("Score", "Value", ""), rows)
+    data = get_group(about.idata, "predictions_constant_data")
+    limits = have_two_parts(y_test)
+    if X_test is None and limits:
+        X_test = data["X"].values
     if X_test is None:
         each = predicted(about.idata, y_test, **about.given).log_density
     else:
-        data = get_group(about.idata, "predictions_constant_data")
         facts: dict[str, Any] = {name: data[name].values for name in about.likelihood.new_case_facts if name in data}
         each = log_predictive_density(about.idata, X_test, y_test, **about.given, **facts)
     rows = [
@@ -295,7 +301,7 @@ def _new_score(about: Fitted, y_test: ArrayLike, X_test: ArrayLike | None) -> Bl
         ("Mean log predictive density", f"{np.mean(each):.4f}", "nats a case; higher is better"),
         ("Of the worst case", f"{np.min(each):.4f}", "nats"),
     ]
-    if "y_mean" in predictions:
+    if "y_mean" in predictions and not limits:
         off = np.asarray(y_test, dtype=np.float64) - predictions["y_mean"].values
         rows.append(("Root mean square error", number(np.sqrt(np.mean(off**2))), "in the units of the target"))
     return Table("Scores of the predicted targets.", ("Score", "Value", ""), rows)

@@ -150,8 +150,8 @@ def plan(
     ValueError
         If an argument is invalid.
     UndefinedQuantityError
-        If cases have several latent values, or weights, trials or noise variances of their own, or the method no
-        variance.
+        If cases have several latent values, or weights, trials, noise variances or limits of their own, or the method
+        no variance.
     ConvergenceError
         If no replica has a solution.
 
@@ -191,8 +191,8 @@ def plan(
     is_same = one.of_cases(np.arange(1)) is one and not one.new_case_facts  # as one noise variance for all
     if known.has_classes or known.stored_by_case.keys() - {"offset"} or not is_same:
         raise UndefinedQuantityError(
-            "a plan is for cases with one latent value each and without weights, trials or noise variances of their "
-            "own, which further cases would need."
+            "a plan is for cases with one latent value each and without weights, trials, noise variances or limits "
+            "of their own, which further cases would need."
         )
     strategy = None if hyper is None else get_strategy(hyper)
     chosen = {} if strategy is None else priors_of(fit, None, process.parts[0].kernel)

@@ -342,3 +342,22 @@ def test_few_cases_several_classes_and_a_low_rank_have_all_of_them(monkeypatch):
     monkeypatch.setattr("bayesgp_mf.hyper.forecast.MOST_DENSE", N - 1)
     assert "inducing" not in bgp.fit(X, three, likelihood=bgp.Softmax(), **PLAIN)["fit"].sizes
     assert "inducing" not in bgp.fit(X[:, :1], LABELS, **PLAIN)["fit"].sizes
+
+
+@pytest.mark.parametrize("likelihood", [GaussianNoise(1.0), bgp.StudentT(1.0)], ids=["gaussian", "student"])
+def test_a_level_moves_the_answer_until_rounding_would_hide_it(likelihood):
+    y, spread = REAL - REAL.mean(), float(REAL.std())
+    answers = [p_of(X, y + level, likelihood, X[:5])[0] - level for level in (0.0, 1000.0 * spread)]
+    np.testing.assert_allclose(*answers, atol=0.1 * spread)
+    for level in (4e3 * spread, -1e6 * spread):
+        with pytest.raises(ValueError, match=r"y is .* on average, with a spread of .*Subtract its mean"):
+            bgp.fit(X, y + level, likelihood=likelihood, **PLAIN)
+    model = bgp.GPRegressor(likelihood=likelihood, normalize_y=True, random_state=1).fit(X, y + 1e6)
+    np.testing.assert_allclose(model.predict(X[:5]) - 1e6, answers[0], atol=0.2 * spread)
+
+
+@pytest.mark.parametrize("entry", [1j, [0, 1], (0, 1), {"a": 1}], ids=lambda each: type(each).__name__)
+def test_columns_of_what_is_neither_number_nor_text_are_refused(entry):
+    table = pd.DataFrame({"a": X[:, 0], "b": [entry] * N})
+    with pytest.raises(ValueError, match=rf"numbers or text in column 'b', got .*a {type(entry).__name__}"):
+        bgp.fit(table, LABELS, **PLAIN)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import bayesgp_mf as bgp
@@ -16,7 +17,7 @@ GRAM, T = KERNEL.gram(X) + np.eye(12), np.where(Y == "present", 1.0, -1.0)
 HUGE = 10**30
 
 
-@pytest.mark.parametrize("seed", ["a", -1, 1.5, np.array([0.5]), {"seed": 1}])
+@pytest.mark.parametrize("seed", ["a", -1, 1.5, np.array([0.5]), {"seed": 1}, pd.Series(["a"])])
 @pytest.mark.parametrize(
     "run",
     [
@@ -49,7 +50,15 @@ def test_an_option_of_exact_that_is_no_count_is_named(option):
 
 
 def test_every_seed_that_numpy_takes_is_taken():
-    for seed in (0, np.int64(3), HUGE, np.random.default_rng(1), np.random.SeedSequence(1), None):
+    for seed in (
+        0,
+        np.int64(3),
+        HUGE,
+        np.array([[1, 2], [3, 4]]).view(np.matrix),
+        np.random.default_rng(1),
+        np.random.SeedSequence(1),
+        None,
+    ):
         quick(random_seed=seed)
 
 
@@ -148,3 +157,36 @@ def test_draws_beyond_memory_are_refused_whatever_kind_of_integer_counts_them():
     for draws in (10**15, np.int64(10**15)):
         with pytest.raises(MemoryError, match="draws of 12 training cases"):
             quick(draws=draws, chains=draws)
+
+
+@pytest.mark.parametrize("given", [KERNEL, type(KERNEL)], ids=["kernel", "class"])
+def test_a_kernel_in_the_place_of_data_is_named(given):
+    """It has columns, as a table has."""
+    idata = quick()
+    for name, run in (
+        ("X", lambda: bgp.fit(given, Y, KERNEL)),
+        ("y", lambda: bgp.fit(X, given, KERNEL)),
+        ("weights", lambda: bgp.fit(X, Y, KERNEL, weights=given)),
+        ("X_new", lambda: bgp.predict(idata, given)),
+    ):
+        with pytest.raises(ValueError, match=f"{name} must be an array or a table of numbers, got "):
+            run()
+
+
+@pytest.mark.parametrize(
+    ("run", "message"),
+    [
+        (lambda: bgp.kernels.Gaussian(columns=np.array(3)), r"columns must be names or positions.* got array\(3\)"),
+        (lambda: bgp.likelihoods.Censored(bgp.likelihoods.Weibull(), {}), "other_limit must hold numbers"),
+        (lambda: bgp.likelihoods.Censored(bgp.likelihoods.Weibull(), 10**400), "other_limit must hold numbers"),
+        (lambda: bgp.kernels.Areal({"a": 1}), "the neighbours of 'a' must be a list of areas, got 1"),
+        (lambda: bgp.kernels.Areal(np.array(3)), "graph must be a dict of the neighbours"),
+        (lambda: bgp.hyper.Distance(1.0, (1.0, 2.0)), "log_values and distances must be as many numbers that rise"),
+        (lambda: bgp.fit(X, Y, KERNEL, priors=pd.Series([1, 2])), "priors must map names of parameters"),
+        (lambda: bgp.fit(X, Y, KERNEL, marginals=pd.NA), "marginals must be 'gaussian' or 'tilted'"),
+        (lambda: bgp.Control(gram=np.array(["dense", "auto"])), "gram must be 'auto', 'dense' or 'low_rank'"),
+    ],
+)
+def test_what_is_no_such_argument_is_told_what_was_expected(run, message):
+    with pytest.raises(ValueError, match=message):
+        run()

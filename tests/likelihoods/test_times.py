@@ -7,9 +7,12 @@ import numpy as np
 import pytest
 from scipy.special import logsumexp
 
+import bayesgp_mf as bgp
 from bayesgp_mf import likelihoods
+from bayesgp_mf.hyper import Evidence
 from bayesgp_mf.likelihoods import Censored, Exponential, Gaussian, LogLogistic, LogNormal, Weibull, from_dict
 from bayesgp_mf.likelihoods.by_case import by_case
+from bayesgp_mf.likelihoods.cumulants import higher_derivatives
 
 SEEN = {
     "gaussian": Gaussian(0.3),
@@ -199,3 +202,50 @@ def test_far_limits_say_what_they_say_and_nothing_breaks():
         assert np.all(np.isfinite(np.concatenate(unlikely)))
         assert unlikely.d1[0] >= 1.0
         assert unlikely.d1[1] <= -1.0
+
+
+@pytest.mark.parametrize("scale", [1e-8, 1e-3, 1e4, 1e8])
+@pytest.mark.parametrize("name", [name for name in SEEN if name != "gaussian"])
+def test_derivatives_are_those_of_times_in_another_unit(name, scale):
+    """A unit moves the latent value by its logarithm."""
+    mean, variance = np.linspace(-1.0, 1.5, 6), np.full(6, 0.4)
+    for likelihood in (SEEN[name], Censored(SEEN[name], OTHER), by_case(SEEN[name], weights=np.full(6, 1.5))):
+        other = Censored(SEEN[name], scale * np.array(OTHER)) if isinstance(likelihood, Censored) else likelihood
+        found, expected = (
+            higher_derivatives(each, t, at, variance, each.log_partition(t, at, variance))
+            for each, t, at in ((other, scale * T, mean + np.log(scale)), (likelihood, T, mean))
+        )
+        np.testing.assert_allclose(found, expected, rtol=1e-7, atol=1e-8)
+
+
+@pytest.mark.parametrize(
+    ("likelihood", "scale"), [(Weibull(2.0), 1e-8), (LogLogistic(2.0), 1e-8), (LogLogistic(2.0), 1e8)]
+)
+def test_laplace_tunes_times_of_any_unit_alike(likelihood, scale):
+    """The kernel has a constant, which takes up the unit."""
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(40, 1))
+    t = np.exp(2.0 * np.sin(2.0 * x[:, 0]) + 0.3 * rng.normal(size=40))
+    kernel = bgp.kernels.Gaussian(1.0, 1.0) + bgp.kernels.Bias(400.0)
+    options = {"hyper": Evidence(starts=1), "fixed": ["bias_variance"], "draws": 1, "chains": 1, "random_seed": 1}
+    for method in ("laplace", "tap"):
+        one, other = (bgp.fit(x, s * t, kernel, likelihood, method=method, **options)["fit"] for s in (1.0, scale))
+        for parameter in ("gaussian_lengthscale", "gaussian_variance", "shape"):
+            np.testing.assert_allclose(other[parameter], one[parameter], rtol=0.05)
+
+
+def test_times_beyond_doubles_are_refused():
+    likelihoods_of_times = [each for name, each in SEEN.items() if name != "gaussian"]
+    for likelihood in likelihoods_of_times:
+        for ask in (
+            lambda: likelihood.predictive_moments(np.array([1.0, 800.0]), np.ones(2)),  # noqa: B023
+            lambda: likelihood.sample(np.array([1.0, 1e4]), np.random.default_rng(0)),  # noqa: B023
+        ):
+            with pytest.raises(bgp.UndefinedQuantityError, match="largest double in 1 of 2 cases"):
+                ask()
+
+
+def test_a_tail_without_a_variance_is_no_overflow():
+    mean, variance = LogLogistic(1.5).predictive_moments(np.zeros(1), np.ones(1))
+    assert np.isfinite(mean).all()
+    assert np.isinf(variance).all()

@@ -213,3 +213,21 @@ def test_a_message_names_the_likelihood_and_what_the_cases_have():
     assert repr(likelihood) == "Probit(noise_variance=0.7, flip=0.0) with weights and offset"
     with pytest.raises(ValueError, match=r"labels -1 and \+1 for Probit with weights and offset, got"):
         bgp.Problem(np.eye(2), [1.0, 2.0], likelihood)
+
+
+def test_a_rule_of_fixed_size_for_flips_agrees_with_the_adaptive_one():
+    """Below and above the variance at which one takes the place of the other."""
+    likelihood, weights = bgp.Probit(0.5, 0.05), np.array([0.4, 1.7, 3.3, 0.9, 2.2])
+    weighted = by_case(likelihood, weights=weights)
+    mean = np.array([-2.0, 0.1, 3.0, 40.0, -0.5])
+    for variance in (0.01, 1.0, 10.0, 49.0 / 3.3, 51.0 / 3.3, 200.0):
+        v = np.full(5, variance)
+        found = weighted.log_partition(LABELS, mean, v)
+        for i in range(5):
+            grid = mean[i] + np.sqrt(variance) * np.linspace(-12.0, 12.0, 40001)
+            log = weights[i] * likelihood.log_prob(LABELS[i], grid).value - 0.5 * (grid - mean[i]) ** 2 / variance
+            area = np.sum(np.exp(log - log.max())) * (grid[1] - grid[0])
+            expected = log.max() + np.log(area) - 0.5 * np.log(2.0 * np.pi * variance)
+            np.testing.assert_allclose(found.value[i], expected, rtol=1e-10, atol=1e-10)
+        low, high = likelihood.mode_bracket(LABELS, mean, v)
+        assert np.isfinite([low, high]).all() == (variance <= 50.0)

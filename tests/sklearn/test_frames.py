@@ -12,7 +12,7 @@ from scipy import sparse
 from sklearn.base import clone
 from sklearn.compose import make_column_transformer
 from sklearn.impute import SimpleImputer
-from sklearn.model_selection import cross_val_score
+from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
@@ -196,3 +196,22 @@ def test_names_of_columns_of_text_go_through_a_pipeline():
         for each in (words, clone(words).set_params(sparse_threshold=0.0))
     ]
     np.testing.assert_array_equal(*p)
+
+
+def test_parameters_of_a_likelihood_are_searched_by_name():
+    x = np.linspace(-2.0, 2.0, 40)[:, None]
+    y = (x[:, 0] > 0).astype(int)
+    kernel = bgp.kernels.Gaussian(1.0)
+    grid = {"likelihood__flip": [0.3, 0.01]}
+    search = GridSearchCV(GPClassifier(kernel, bgp.Probit(flip=0.3), hyper=None), grid, cv=2, scoring="neg_log_loss")
+    assert search.fit(x, y).best_estimator_.likelihood == bgp.Probit(flip=0.01)
+    given = bgp.StudentT(2.0, 4.0)
+    model = GPRegressor(kernel, given)
+    assert model.get_params()["likelihood__scale"] == 2.0
+    assert model.set_params(likelihood__scale=3.0, kernel__variance=2.0).likelihood == bgp.StudentT(3.0, 4.0)
+    assert given == bgp.StudentT(2.0, 4.0)
+    assert clone(model).likelihood is model.likelihood
+    with pytest.raises(ValueError, match=r"StudentT has no parameters \['flip'\]; it has \['scale', 'df'\]"):
+        model.set_params(likelihood__flip=0.1)
+    with pytest.raises(ValueError, match=r"likelihood__flip is a parameter of a likelihood .* likelihood is 'probit'"):
+        GPClassifier(likelihood="probit").set_params(likelihood__flip=0.1)
