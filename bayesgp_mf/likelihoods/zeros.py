@@ -370,8 +370,9 @@ class _WithZeros(_OfCounts):
         log_zero = np.logaddexp(log_own, log_rest) if self._has_zeros else log_own
         part = np.where(zero, np.exp(np.where(zero, log_rest, 0.0) - log_zero) if self._has_zeros else 0.0, 1.0)
         own = np.where(zero, np.exp(log_own - log_zero), 0.0)
-        d1 = part * rest.d1
-        return Derivs(np.where(zero, log_zero, log_rest), d1, part * rest.d2 + d1 * (own * rest.d1)), part, own
+        slope, bend = (np.where(part > 0, each, 0.0) for each in rest[1:])  # no part of what overflows is nothing
+        d1 = part * slope
+        return Derivs(np.where(zero, log_zero, log_rest), d1, part * bend + d1 * (own * slope)), part, own
 
 
 _PROBABILITY = Tunable(

@@ -32,6 +32,7 @@ SMALLEST_FRACTION = 2.0**-40
 """Of a step: if the objective does not rise along so little of it, it is at the summit but for rounding."""
 _PATIENCE = 25  # steps without a smaller change before the rest is called rounding
 _SUFFICIENT = 1e-4  # part of the rise promised by the slope that a step must keep
+_STRONGEST = 1e8  # times the prior variance: sites of which half of all digits are left beside it
 _ROUNDING = 1e-13  # rises below this part of the terms of the objective cannot be seen
 
 
@@ -194,7 +195,12 @@ class Hill:
         try:
             return correction.weights(residual), correction
         except NotPositiveDefiniteError as error:
-            raise accuracy.rounding_decides("laplace", accuracy.NO_FACTOR) from error
+            # so does one with weaker sites, where these are far stronger than at the mode, as of times in seconds
+            strongest = float(np.max(np.abs(derivs.d2) * self.problem.matrix.diagonal()))
+            if not _STRONGEST < strongest < np.inf:
+                raise accuracy.rounding_decides("laplace", accuracy.NO_FACTOR) from error
+        share = _STRONGEST / strongest
+        return self.problem.matrix.sites(share * np.abs(derivs.d2)).weights(share * residual), None
 
 
 def find_mode(hill: Hill, zero: ModeState, control: Control, start: Array | None = None) -> tuple[ModeState, Info]:
@@ -284,7 +290,7 @@ def refined_mode(problem: Problem, hill: Hill, first: ModeState, info: Info) -> 
     is that of the mode (`solvers.laplace`), and with a Gaussian likelihood that of the exact posterior.
     """
     matrix, correction, precision = problem.matrix, first.correction, first.correction.site_precision
-    with np.errstate(divide="ignore"):
+    with np.errstate(divide="ignore", over="ignore"):
         # what no posterior variance exceeds where all sites are positive, ...
         variance = np.minimum(matrix.diagonal(), 1.0 / np.abs(precision))
     residual = first.derivs.d1 - first.alpha

@@ -219,7 +219,8 @@ def test_derivatives_are_those_of_times_in_another_unit(name, scale):
 
 
 @pytest.mark.parametrize(
-    ("likelihood", "scale"), [(Weibull(2.0), 1e-8), (LogLogistic(2.0), 1e-8), (LogLogistic(2.0), 1e8)]
+    ("likelihood", "scale"),
+    [(Weibull(2.0), 1e-8), (Weibull(2.0), 1e8), (LogLogistic(2.0), 1e-8), (LogLogistic(2.0), 1e8)],
 )
 def test_laplace_tunes_times_of_any_unit_alike(likelihood, scale):
     """The kernel has a constant, which takes up the unit."""
@@ -249,3 +250,17 @@ def test_a_tail_without_a_variance_is_no_overflow():
     mean, variance = LogLogistic(1.5).predictive_moments(np.zeros(1), np.ones(1))
     assert np.isfinite(mean).all()
     assert np.isinf(variance).all()
+
+
+@pytest.mark.parametrize(
+    "likelihood", [Weibull(5.0), Exponential(), Censored(Weibull(2.0))], ids=lambda each: repr(each)
+)
+@pytest.mark.parametrize("scale", [1e4, 1e8, 1e12])
+def test_laplace_climbs_from_zero_to_times_of_any_unit(likelihood, scale):
+    """At f = 0 their sites are far stronger than at the mode; a constant whose prior variance is large is no matter."""
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(30, 1))
+    t = scale * np.exp(np.sin(2.0 * x[:, 0]) + 0.3 * rng.normal(size=30))
+    gram = (bgp.kernels.Gaussian(1.0, 1.0) + bgp.kernels.Bias(900.0)).gram(x)
+    found, tap = (bgp.solve(gram, t, likelihood, method=method).evidence.value for method in ("laplace", "tap"))
+    np.testing.assert_allclose(found, tap, atol=0.2)
