@@ -68,6 +68,11 @@ def higher_derivatives(
     if known is not None:
         return known
     d2 = derivs.d2
+    if rough and np.all(variance > 0):
+        cumulants = likelihood.tilted_cumulants(t, mean, variance, 4)
+        if cumulants is not None:
+            third, fourth = derivatives_of_cumulants(cumulants, variance, d2)
+            return third, fourth
     if rough:  # log Z changes on the scale of the Gaussian, or on a larger one
         step, weights = _STEP * np.sqrt(np.where(variance > 0, variance, 1.0)), _ROUGH
     else:  # the curvature says on what scale it changes

@@ -16,13 +16,14 @@ BOUNDS = {"min", "max", "minimum", "maximum", "clip", "blocks", "blocks_by_size"
 """Calls by which a number bounds a size or divides it."""
 NO_THRESHOLDS: dict[str, str] = {
     "Ranges of numbers: beyond these arithmetic fails, whatever the number of cases.": (
-        "hyper.hmc.LARGEST_ENERGY_ERROR "
+        "hyper.default.LARGEST_LEVEL hyper.hmc.LARGEST_ENERGY_ERROR "
         "arguments.LARGEST_COUNT design.beliefs.MOST_COUNTS design.information.FARTHEST "
         "inputs.tables.LARGEST_WHOLE likelihoods.base.LARGEST_WEIGHT "
         "likelihoods.below.LARGEST likelihoods.by_case.LARGEST_POWER likelihoods.counts._POISSON_LARGEST "
         "likelihoods.counts._LARGE likelihoods.logit.LARGEST_TRIALS likelihoods.zeros._LARGEST "
         "kernels.stationary.FARTHEST processes.corrected.FARTHEST "
-        "solvers.driver.SMALLEST_DAMPING solvers.svm.MOST_STEPS streams.arguments.LARGEST_INPUT"
+        "solvers.ascent._STRONGEST solvers.driver.SMALLEST_DAMPING solvers.svm.MOST_STEPS "
+        "streams.arguments.LARGEST_INPUT"
     ),
     "Steps and tries of a loop, which ends by its tolerance first.": (
         "likelihoods.probit_tilted.AFRESH parallel.cluster.IN_FLIGHT parallel.cluster.TRIES parallel.worker.AHEAD "

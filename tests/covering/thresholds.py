@@ -159,7 +159,14 @@ THRESHOLDS = (
     Threshold("likelihoods.logit", "_ENTRIES", "nodes at once", 70, ("logit", "trials, laplace")),
     Threshold("likelihoods.one_factor", "_ENTRIES", "nodes at once", 64, ("classes", "classes, flips")),
     Threshold("likelihoods.pieces", "_AT_ONCE", "pieces at once", 40, ("levels",)),
-    Threshold("likelihoods.quadrature", "_BLOCK", "cases at once", 3, ("labels",)),
+    Threshold(
+        "likelihoods.quadrature",
+        "_BLOCK",
+        "cases at once",
+        3,
+        ("labels",),
+        beside=(("likelihoods.probit", "_SHARP", 0.0),),
+    ),
     Threshold("likelihoods.softmax_integral", "_ENTRIES", "points at once", 100, ("softmax, laplace",)),
     Threshold("likelihoods.softmax_tilted", "_ENTRIES", "nodes at once", 64, ("softmax",)),
     Threshold(
