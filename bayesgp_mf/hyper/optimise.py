@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import partial
+from operator import itemgetter
 from typing import TypeAlias
 
 import numpy as np
@@ -90,7 +91,7 @@ BEYOND = 0.1
 SAME_SOLUTION = 1e-3
 """In nats: log evidences that differ by less, solved from two starts, are of the same solution."""
 OFTEN = 0.1
-"""Of the points of a search: it steps back from one without a solution, and goes on as well."""
+"""Part of the points of a search that may lack a solution without a warning: it steps back, and goes on as well."""
 AT_BOUND = 1e-9
 """A search reaches a bound up to rounding: so near to it, in the logarithm, it is there."""
 
@@ -232,7 +233,7 @@ def lower_points(best: Run, runs: list[Run]) -> list[tuple[float, Array]]:
     """Return values and points ``(p,)`` of all descents below the best end, each twice as far below it as the last."""
     found: list[tuple[float, Array]] = []
     limit = 1.0
-    for value, _, x in sorted(((value, k, x) for k, run in enumerate(runs) for x, value, _ in run.seen), reverse=True):
+    for x, value, _ in sorted((seen for run in runs for seen in run.seen), key=itemgetter(1), reverse=True):
         if best.value - value >= limit:
             found.append((value, x))
             limit = 2.0 * (best.value - value)

@@ -36,15 +36,8 @@ Where log p is not concave, the mean and all modes: they are between it and the 
 steepest slope of log p takes them. Infinite where that is not known.
 """
 _DROP = 42.0  # nats below the mode: exp(-42) is 1/1000 of rounding
-_POINTS = (
-    64,
-    128,
-    256,
-    512,
-    1024,
-    4096,
-    8192,
-)  # about a Gaussian, halves of 16 points agree to 1e-7, and of 24 to rounding
+# about a Gaussian, halves of 16 points agree to 1e-7, and of 24 to rounding
+_POINTS = (64, 128, 256, 512, 1024, 4096, 8192)
 _ENTRIES = 2**13  # held at once, so that a handful of such arrays stay in the cache
 _AIM, _FAR = 48.0, 60.0  # nats at which an end is looked for, and above which it is farther than need be
 _STEPS = 40

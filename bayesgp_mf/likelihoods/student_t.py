@@ -150,6 +150,10 @@ class StudentT(base.Likelihood):
         constant = weight * self._constant() - other._constant()
         return base.Powers(other, float(constant), partial(_slopes, self, other, weight))
 
+    def curved_at(self, t: Array) -> Array:
+        """Return the latent values near which log p(t|f) bends most: the targets."""
+        return t
+
     def log_prob(self, t: Array, f: Array) -> Derivs:
         """Return log p(t|f) in nats, and its derivatives in f; ``t`` and ``f`` broadcast."""
         z = (np.asarray(t, dtype=np.float64) - f) / self.scale

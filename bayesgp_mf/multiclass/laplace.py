@@ -171,9 +171,10 @@ class _Hill(Hill):
         site = -derivs.d2
         return np.asarray(site * (_others(site) / np.sum(site, axis=1, keepdims=True)))
 
-    def direction(self, derivs: Derivs, residual: Array) -> tuple[Array, None]:
+    def direction(self, derivs: Derivs, residual: Array, share: float) -> tuple[Array, None]:
         # its factors are too large to be kept beside those of the next step
-        return class_gram.class_gram(self.problem).correction(StarForm(-derivs.d2)).weights(residual), None
+        sites = StarForm(-share * derivs.d2)
+        return class_gram.class_gram(self.problem).correction(sites).weights(share * residual), None
 
 
 def _others(pi: Array) -> Array:

@@ -43,8 +43,8 @@ NOISE = 0.1
 LEARNS_TEXT = "bgp.Stream().update(X, y) learns from text, and of groups that come later."
 """What to do with text that comes in batches."""
 
-PARTS = ("kernel__", "likelihood__")
-"""How names of parameters of these begin."""
+PARTS = {"kernel": "kernel=bgp.kernels.Gaussian(1.0)", "likelihood": "likelihood=bgp.Probit(flip=0.05)"}
+"""What has parameters with names of their own, and an example of it."""
 
 M = TypeVar("M", bound=Callable[..., Any])
 
@@ -75,17 +75,21 @@ class GPEstimator(NamingAbsent, BaseEstimator, abc.ABC):  # type: ignore[misc]  
 
         Both are immutable: the estimator has another one then, and one that it was given stays as it is.
         """
-        super().set_params(**{name: value for name, value in params.items() if not name.startswith(PARTS)})
-        for part in (each.removesuffix("__") for each in PARTS):
-            inner = {k.removeprefix(f"{part}__"): value for k, value in params.items() if k.startswith(f"{part}__")}
+        inner: dict[str, dict[str, Any]] = {part: {} for part in PARTS}
+        for name in list(params):
+            part, nested, below = name.partition("__")
+            if part in PARTS and nested:
+                inner[part][below] = params.pop(name)
+        super().set_params(**params)
+        for part, values in inner.items():
             mine = getattr(self, part)
-            if inner and not hasattr(mine, "set_params"):
+            if values and not hasattr(mine, "set_params"):
                 raise ValueError(
-                    f"{part}__{next(iter(inner))} is a parameter of a {part} of this package, and {part} is {mine!r}. "
-                    "Give one first: kernel=bgp.kernels.Gaussian(1.0), or likelihood=bgp.Probit(flip=0.05)."
+                    f"{part}__{next(iter(values))} is a parameter of a {part} of this package, and {part} is {mine!r}. "
+                    f"Give one first, such as {PARTS[part]}."
                 )
-            if inner:
-                setattr(self, part, mine.set_params(**inner))
+            if values:
+                setattr(self, part, mine.set_params(**values))
         return self
 
     @property

@@ -184,23 +184,21 @@ class Hill:
         """Return the diagonal of W, as many numbers as there are weights."""
         return np.asarray(-derivs.d2)
 
-    def direction(self, derivs: Derivs, residual: Array) -> tuple[Array, Sites | None]:
-        """Return (I - R K) times ``residual``, or another direction that leads up, and R if it is to be kept."""
-        correction = self.problem.matrix.sites(-derivs.d2)
+    def direction(self, derivs: Derivs, residual: Array, share: float) -> tuple[Array, Sites | None]:
+        """Return (I - R K) times ``residual``, or another direction that leads up, and R if it is to be kept.
+
+        Of both W and ``residual`` it takes a ``share``.
+        """
+        correction = self.problem.matrix.sites(-share * derivs.d2)
         try:
-            return correction.weights(residual), correction
+            return correction.weights(share * residual), correction if share == 1.0 else None
         except NotPositiveDefiniteError:
             # between the summits of a likelihood that is not log-concave; this direction still leads up
-            correction = self.problem.matrix.sites(np.abs(derivs.d2))
+            correction = self.problem.matrix.sites(np.abs(share * derivs.d2))
         try:
-            return correction.weights(residual), correction
+            return correction.weights(share * residual), correction if share == 1.0 else None
         except NotPositiveDefiniteError as error:
-            # so does one with weaker sites, where these are far stronger than at the mode, as of times in seconds
-            strongest = float(np.max(np.abs(derivs.d2) * self.problem.matrix.diagonal()))
-            if not _STRONGEST < strongest < np.inf:
-                raise accuracy.rounding_decides("laplace", accuracy.NO_FACTOR) from error
-        share = _STRONGEST / strongest
-        return self.problem.matrix.sites(share * np.abs(derivs.d2)).weights(share * residual), None
+            raise accuracy.rounding_decides("laplace", accuracy.NO_FACTOR) from error
 
 
 def find_mode(hill: Hill, zero: ModeState, control: Control, start: Array | None = None) -> tuple[ModeState, Info]:
@@ -271,16 +269,30 @@ def newton(hill: Hill, state: ModeState) -> ModeState | None:
     here = psi(state)
     # the step from alpha to (I - R K) b, less (I - R K)(W f + alpha) = alpha, which would only add rounding
     residual = derivs.d1 - alpha
-    direction, correction = hill.direction(derivs, residual)
-    rise = hill.times(direction)
     terms = float(np.abs(derivs.value).sum()) + 0.5 * abs(float(np.vdot(alpha, f))) + derivs.value.size
+    # where sites are far stronger than at the mode, as at f = 0 of times in seconds, rounding takes the direction
+    strongest = float(np.max(np.abs(derivs.d2) * hill.scale**2))
+    shares = (1.0, _STRONGEST / strongest) if _STRONGEST < strongest < np.inf else (1.0,)
+    for share in shares:
+        try:
+            direction, correction = hill.direction(derivs, residual, share)
+        except NotPositiveDefiniteError:
+            if share == shares[-1]:
+                raise
+            continue
+        rise = hill.times(direction)
 
-    def at(fraction: float) -> tuple[ModeState, float]:
-        there = f + fraction * rise
-        trial = ModeState(alpha + fraction * direction, there, hill.log_prob(there), correction)
-        return trial, psi(trial) - here
+        def at(
+            fraction: float, direction: Array = direction, rise: Array = rise, correction: Sites | None = correction
+        ) -> tuple[ModeState, float]:
+            there = f + fraction * rise
+            trial = ModeState(alpha + fraction * direction, there, hill.log_prob(there), correction)
+            return trial, psi(trial) - here
 
-    return first_that_rises(at, float(np.vdot(residual, rise)), terms, SMALLEST_FRACTION)
+        moved = first_that_rises(at, float(np.vdot(residual, rise)), terms, SMALLEST_FRACTION)
+        if moved is not None:
+            return moved
+    return None
 
 
 def refined_mode(problem: Problem, hill: Hill, first: ModeState, info: Info) -> tuple[ModeState, float, Array]:
