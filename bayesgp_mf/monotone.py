@@ -6,6 +6,7 @@ A function is held to it where its posterior breaks it most, a few places at a t
 from __future__ import annotations
 
 import json
+import numbers
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -62,7 +63,9 @@ Data: TypeAlias = tuple[Kernel, Array, Array, Likelihood]
 def as_monotone(monotone: Any, names: Sequence[str] | None, kernel: Kernel, X: Array) -> dict[int, float]:
     """Return the sign of the slope by position of the column, or raise a ValueError that says what is wrong."""
     given = monotone if isinstance(monotone, Mapping) else {}
-    if not given or any(isinstance(sign, str | bool) or sign not in (1, -1) for sign in given.values()):
+    if not given or any(
+        isinstance(sign, bool) or not isinstance(sign, numbers.Real) or sign not in (1, -1) for sign in given.values()
+    ):
         raise ValueError(f"monotone must say +1 or -1 of columns, such as {{'dose': +1}}, got {monotone!r:.80}.")
     if not kernel.has_slopes:
         raise ValueError(

@@ -261,3 +261,14 @@ def test_new_targets_may_be_limits_and_are_scored_as_what_they_say(tmp_path):
         bgp.report(idata, tmp_path / "bad.html", X_test=new, y_test=np.ones((5, 2)))
     with pytest.raises(bgp.UndefinedQuantityError, match="some targets are limits"):
         bgp.plots.plot_calibration(idata)
+
+
+def test_a_report_scores_limits_of_cases_of_a_group_that_is_new(tmp_path):
+    table = pd.DataFrame({"a": X[:, 0], "g": np.where(np.arange(60) % 3, "u", "v")})
+    idata = bgp.fit(table, Y, likelihood=Censored(Weibull(1.5)), draws=20, random_seed=1, progress=False)
+    new = pd.DataFrame({"a": [0.0, 1.0], "g": ["u", "elsewhere"]})
+    found = bgp.diagnostics.log_predictive_density(idata, new, Y[:2])
+    predicted = bgp.predict(idata, new, random_seed=1)
+    page = bgp.report(predicted, tmp_path / "new.html", y_test=Y[:2]).read_text(encoding="utf-8")
+    assert f"{found.mean():.4f}" in page
+    np.testing.assert_allclose(bgp.diagnostics.predicted(predicted, Y[:2]).log_density, found, rtol=1e-9)

@@ -20,7 +20,7 @@ from bayesgp_mf.inference.solution import ClassLeaveOneOut
 from bayesgp_mf.inference.solver import Solver
 from bayesgp_mf.inputs.frames import as_pandas
 from bayesgp_mf.inputs.labels import encode_labels, encode_targets
-from bayesgp_mf.inputs.limits import with_limits, with_other_limit
+from bayesgp_mf.inputs.limits import have_two_parts, with_limits, with_other_limit
 from bayesgp_mf.inputs.tables import check_all_same_cases, facts_of_new_cases
 from bayesgp_mf.likelihoods import Censored, Likelihood
 from bayesgp_mf.likelihoods.by_case import by_case
@@ -196,19 +196,21 @@ def _of_new(idata: Container, process: Process, y_new: ArrayLike, classes: tuple
     """Return the predictions of new cases."""
     data = get_group(idata, "predictions_constant_data")
     X = np.asarray(data["X"].values, dtype=np.float64)
-    if np.shape(y_new) != (len(X),):
+    likelihood = process.problem.likelihood
+    limits = likelihood.takes_limits and have_two_parts(y_new)
+    if np.shape(y_new)[:1] != (len(X),) or (np.ndim(y_new) > 1 and not limits):
         raise ValueError(
             f"y_new must have a target for each of the {len(X)} cases that were predicted, got shape {np.shape(y_new)}."
         )
-    likelihood = process.problem.likelihood
     if not likelihood.is_real:
         y = encode_labels(y_new, classes, "the classes of the fit").astype(np.int64)
         return _of_labels(y, classes, get_group(idata, "predictions")["p"].values, left_out=False)
     given = {name: data[name].values for name in likelihood.new_case_facts if name in data}
     queried = with_new_cases(process, given)
-    t, _ = encode_targets(y_new, len(X), queried.parts[0].new_likelihood)
+    y, limited = with_limits(y_new, with_other_limit(likelihood.of_one_case, None), whole=False)
+    t, _ = encode_targets(y, len(X), queried.parts[0].new_likelihood)
     settings = [
-        _Setting(np.full(len(X), weight), part.new_likelihood, *part.latent_at(X))
+        _Setting(np.full(len(X), weight), _told_of_limits(part.new_likelihood, limited), *part.latent_at(X))
         for part, weight in zip(queried.parts, queried.weights, strict=True)
     ]
     return _with_probabilities(t, classes, settings, left_out=False)

@@ -244,7 +244,8 @@ def _texts(name: str, X: Any, j: int) -> list[str] | None:
         return None
     entries = np.asarray(_column(X, j), dtype=object)
     missing = np.asarray(pd.isna(entries))
-    if all(isinstance(entry, numbers.Real | np.bool_) for entry in entries[~missing]):
+    known = entries[~missing]
+    if all(isinstance(each, numbers.Number | np.bool_) and _is_real(each) for each in known):
         return None
     if missing.any():
         raise ValueError(
@@ -254,7 +255,7 @@ def _texts(name: str, X: Any, j: int) -> list[str] | None:
         )
     first: dict[str, Any] = {}
     for entry in entries:
-        if isinstance(entry, numbers.Number | Sized) and not isinstance(entry, str | bytes | numbers.Real):
+        if (isinstance(entry, Sized) and not isinstance(entry, str | bytes)) or not _is_real(entry):
             raise ValueError(
                 f"{name} must hold numbers or text in column {_named(X, j)!r}, got {entry!r}, which is a "
                 f"{type(entry).__name__}. Make columns of numbers of it, or text where each is a group of its own."
@@ -265,6 +266,11 @@ def _texts(name: str, X: Any, j: int) -> list[str] | None:
                 "and groups are told apart by name. Make them one, or rename one."
             )
     return [str(entry) for entry in entries]
+
+
+def _is_real(entry: object) -> bool:
+    """Tell whether something is no complex number."""
+    return isinstance(entry, numbers.Real) or not isinstance(entry, numbers.Complex)
 
 
 def _levels(X: Any, j: int, texts: Sequence[str]) -> tuple[str, ...]:

@@ -337,9 +337,13 @@ class Likelihood(NamingAbsent, ABC):
     def with_parameters(self, **values: Any) -> Self:
         """Return the likelihood with some of its `parameters` replaced; ValueError if it refuses a value."""
         each: Any = self
+        self.check_names(values)
+        return replace(each, **values) if values else self
+
+    def check_names(self, values: Mapping[str, Any]) -> None:
+        """Raise a ValueError if one of the names is none of `parameters`."""
         if unknown := sorted(values.keys() - self.parameters.keys()):
             raise ValueError(f"{type(self).__name__} has no parameters {unknown}; it has {list(self.parameters)}.")
-        return replace(each, **values) if values else self
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """Return the `parameters`, as scikit-learn asks for those of a part of an estimator."""

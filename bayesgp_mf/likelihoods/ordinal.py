@@ -83,7 +83,9 @@ class Ordinal(OfPieces):
 
     def with_parameters(self, **values: float) -> Ordinal:
         """Return the likelihood with another noise variance, or other gaps above the first cut."""
+        self.check_names(values)
         noise_variance = values.pop("noise_variance", self.noise_variance)
+        values = {name: base.check_number(name, gap) for name, gap in values.items()}
         if all(self.parameters[name] == gap for name, gap in values.items()):  # no cut moves by a rounding
             return replace(self, noise_variance=noise_variance)
         gaps = [gap for name, gap in {**self.parameters, **values}.items() if name != "noise_variance"]

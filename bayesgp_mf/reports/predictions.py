@@ -287,13 +287,10 @@ def _new_score(about: Fitted, y_test: ArrayLike, X_test: ArrayLike | None) -> Bl
             ("Brier score", f"{found.brier_score:.4f}", "lower is better"),
         ]
         return Table("Scores of the predicted probabilities.", ("Score", "Value", ""), rows)
-    data = get_group(about.idata, "predictions_constant_data")
-    limits = have_two_parts(y_test)
-    if X_test is None and limits:
-        X_test = data["X"].values
     if X_test is None:
         each = predicted(about.idata, y_test, **about.given).log_density
     else:
+        data = get_group(about.idata, "predictions_constant_data")
         facts: dict[str, Any] = {name: data[name].values for name in about.likelihood.new_case_facts if name in data}
         each = log_predictive_density(about.idata, X_test, y_test, **about.given, **facts)
     rows = [
@@ -301,7 +298,7 @@ def _new_score(about: Fitted, y_test: ArrayLike, X_test: ArrayLike | None) -> Bl
         ("Mean log predictive density", f"{np.mean(each):.4f}", "nats a case; higher is better"),
         ("Of the worst case", f"{np.min(each):.4f}", "nats"),
     ]
-    if "y_mean" in predictions and not limits:
+    if "y_mean" in predictions and not have_two_parts(y_test):
         off = np.asarray(y_test, dtype=np.float64) - predictions["y_mean"].values
         rows.append(("Root mean square error", number(np.sqrt(np.mean(off**2))), "in the units of the target"))
     return Table("Scores of the predicted targets.", ("Score", "Value", ""), rows)

@@ -83,7 +83,7 @@ class GPEstimator(NamingAbsent, BaseEstimator, abc.ABC):  # type: ignore[misc]  
         super().set_params(**params)
         for part, values in inner.items():
             mine = getattr(self, part)
-            if values and not hasattr(mine, "set_params"):
+            if values and (isinstance(mine, type) or not hasattr(mine, "set_params")):
                 raise ValueError(
                     f"{part}__{next(iter(values))} is a parameter of a {part} of this package, and {part} is {mine!r}. "
                     f"Give one first, such as {PARTS[part]}."

@@ -343,7 +343,8 @@ pd.DataFrame(expected, index=pd.Index(teams, name="teams")).loc[18:26].round(1)
 print({name: int(teams[loss(forecast(idata)).argmin()]) for name, idata in explored.fits.items()})
 
 # %%
-# Five say 19, and one 20. Their hyperparameters are point estimates, which leave out what is not known of them.
+# Each says 19 or 20, which cost nearly the same. Their hyperparameters are point estimates, which leave out what is not
+# known of them.
 #
 # If the number could change from year to year, it would grow: the last years were quiet, and the further ahead, the
 # less we know.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from decimal import Decimal
 
 import numpy as np
 import pandas as pd
@@ -361,3 +362,9 @@ def test_columns_of_what_is_neither_number_nor_text_are_refused(entry):
     table = pd.DataFrame({"a": X[:, 0], "b": [entry] * N})
     with pytest.raises(ValueError, match=rf"numbers or text in column 'b', got .*a {type(entry).__name__}"):
         bgp.fit(table, LABELS, **PLAIN)
+
+
+def test_decimals_are_numbers():
+    table = pd.DataFrame({"a": X[:, 0], "b": [Decimal(str(value)) for value in X[:, 1]]})
+    answers = [p_of(each, LABELS, bgp.Probit(), each[:5])[0] for each in (table, X[:, :2])]
+    np.testing.assert_allclose(*answers, rtol=1e-9)

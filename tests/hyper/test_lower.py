@@ -23,12 +23,13 @@ def outlying(noise):
 
 def test_each_lower_point_is_twice_as_far_below_the_end_as_the_last():
     def run(*values):
-        seen = [(np.array([value]), value, np.zeros(1)) for value in values]
+        seen = [(np.array([value, k]), value, np.zeros(2)) for k, value in enumerate(values)]
         return Run(seen[0][0], seen[-1][0], max(values), np.empty(0), len(values), 0, "", True, seen)
 
     runs = [run(-100.0, -9.0, -0.5, 0.0), run(-3.0, -2.5, -1.5)]
     assert [value for value, _ in lower_points(runs[0], runs)] == [-1.5, -3.0, -9.0, -100.0]
     assert lower_points(runs[0], [run(0.0, -0.9)]) == []
+    assert len(lower_points(runs[0], [run(-4.0, -4.0), run(-4.0)])) == 1  # as high as each other, at different points
 
 
 def test_outliers_without_other_noise_are_fitted_where_the_equations_can_be_solved():

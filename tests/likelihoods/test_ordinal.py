@@ -110,7 +110,7 @@ def test_gaps_move_the_cuts_above_them():
     assert moved == Ordinal([-1.0, 0.0, 1.25, 2.75], 0.7)
     rough = Ordinal(np.cumsum([0.1, 0.2, 0.7]))
     assert rough.with_parameters(**rough.parameters) == rough
-    with pytest.raises(ValueError, match="cuts must be rising"):
+    with pytest.raises(ValueError, match="gap1 must be a finite number > 0"):
         likelihood.with_parameters(gap1=-0.5)
 
 

@@ -213,5 +213,16 @@ def test_parameters_of_a_likelihood_are_searched_by_name():
     assert clone(model).likelihood is model.likelihood
     with pytest.raises(ValueError, match=r"StudentT has no parameters \['flip'\]; it has \['scale', 'df'\]"):
         model.set_params(likelihood__flip=0.1)
-    with pytest.raises(ValueError, match=r"likelihood__flip is a parameter of a likelihood .* likelihood is 'probit'"):
-        GPClassifier(likelihood="probit").set_params(likelihood__flip=0.1)
+    for likelihood, shown in (("probit", "'probit'"), (bgp.Probit, "<class")):
+        with pytest.raises(
+            ValueError, match=rf"likelihood__flip is a parameter of a likelihood .* likelihood is {shown}"
+        ):
+            GPClassifier(likelihood=likelihood).set_params(likelihood__flip=0.1)
+    levels = GPRegressor(kernel, bgp.Ordinal([0.0, 1.0]))
+    assert levels.set_params(likelihood__gap1=2.0).likelihood == bgp.Ordinal([0.0, 2.0])
+    for name, value, message in (
+        ("nope", 1, "Ordinal has no parameters"),
+        ("gap1", "a", "gap1 must be a finite number"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            levels.set_params(**{f"likelihood__{name}": value})
