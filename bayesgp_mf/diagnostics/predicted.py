@@ -210,7 +210,7 @@ def _of_new(idata: Container, process: Process, y_new: ArrayLike, classes: tuple
     y, limited = with_limits(y_new, with_other_limit(likelihood.of_one_case, None), whole=False)
     t, _ = encode_targets(y, len(X), queried.parts[0].new_likelihood)
     settings = [
-        _Setting(np.full(len(X), weight), _told_of_limits(part.new_likelihood, limited), *part.latent_at(X))
+        _Setting(np.full(len(X), weight), _of_limits(part.new_likelihood, limited), *part.latent_at(X))
         for part, weight in zip(queried.parts, queried.weights, strict=True)
     ]
     return _with_probabilities(t, classes, settings, left_out=False)
@@ -304,13 +304,13 @@ def log_predictive_density(
     process = with_new_cases(process, facts_of_new_cases(table, len(X), offset, trials))
     y, limited = with_limits(y_new, with_other_limit(own, None), whole=False)
     t, _ = encode_targets(y, len(X), process.parts[0].new_likelihood)
-    asked = [_told_of_limits(part.new_likelihood, limited) for part in process.parts]
-    at = zip(asked, process.parts, strict=True)
+    likelihoods = [_of_limits(part.new_likelihood, limited) for part in process.parts]
+    at = zip(likelihoods, process.parts, strict=True)
     each = np.array([likelihood.log_partition(t, *part.latent_at(X)).value for likelihood, part in at])
     return np.asarray(logsumexp(each, b=process.weights[:, None], axis=0))
 
 
-def _told_of_limits(likelihood: Likelihood, limited: Any) -> Likelihood:
+def _of_limits(likelihood: Likelihood, limited: Any) -> Likelihood:
     """Return the likelihood of new cases, told which of their targets are limits, if some are."""
     if not limited.takes_limits or limited.all_seen:
         return likelihood
