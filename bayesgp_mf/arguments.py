@@ -14,8 +14,9 @@ LARGEST_COUNT = 10**15
 def as_generator(random_seed: Any) -> np.random.Generator:
     """Return the source of randomness that ``random_seed`` stands for, or raise a ValueError that names it."""
     try:
-        # a matrix has rows that are matrices, for ever
-        return np.random.default_rng(np.asarray(random_seed) if isinstance(random_seed, np.matrix) else random_seed)
+        if isinstance(random_seed, np.matrix):  # whose rows are matrices, for ever
+            raise TypeError("a matrix is no seed")
+        return np.random.default_rng(random_seed)
     except (TypeError, ValueError) as error:
         raise ValueError(
             f"random_seed must be a non-negative integer, a numpy.random.Generator or None, got {random_seed!r}."

@@ -17,7 +17,9 @@ GRAM, T = KERNEL.gram(X) + np.eye(12), np.where(Y == "present", 1.0, -1.0)
 HUGE = 10**30
 
 
-@pytest.mark.parametrize("seed", ["a", -1, 1.5, np.array([0.5]), {"seed": 1}, pd.Series(["a"])])
+@pytest.mark.parametrize(
+    "seed", ["a", -1, 1.5, np.array([0.5]), {"seed": 1}, pd.Series(["a"]), np.eye(2).view(np.matrix)]
+)
 @pytest.mark.parametrize(
     "run",
     [
@@ -50,15 +52,7 @@ def test_an_option_of_exact_that_is_no_count_is_named(option):
 
 
 def test_every_seed_that_numpy_takes_is_taken():
-    for seed in (
-        0,
-        np.int64(3),
-        HUGE,
-        np.array([[1, 2], [3, 4]]).view(np.matrix),
-        np.random.default_rng(1),
-        np.random.SeedSequence(1),
-        None,
-    ):
+    for seed in (0, np.int64(3), HUGE, np.random.default_rng(1), np.random.SeedSequence(1), None):
         quick(random_seed=seed)
 
 
