@@ -15,6 +15,7 @@ equations of the exact posterior.
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, Protocol, TypeVar
 
@@ -191,12 +192,12 @@ class Hill:
         """
         correction = self.problem.matrix.sites(-share * derivs.d2)
         try:
-            return correction.weights(share * residual), correction if share == 1.0 else None
+            return correction.weights(share * residual), correction
         except NotPositiveDefiniteError:
             # between the summits of a likelihood that is not log-concave; this direction still leads up
             correction = self.problem.matrix.sites(np.abs(share * derivs.d2))
         try:
-            return correction.weights(share * residual), correction if share == 1.0 else None
+            return correction.weights(share * residual), correction
         except NotPositiveDefiniteError as error:
             raise accuracy.rounding_decides("laplace", accuracy.NO_FACTOR) from error
 
@@ -265,34 +266,34 @@ def psi(state: ModeState) -> float:
 
 def newton(hill: Hill, state: ModeState) -> ModeState | None:
     """Return the state after Newton's step, shortened until Psi rises enough, or None if it cannot."""
+    strongest = float(np.max(np.abs(state.derivs.d2) * hill.scale**2))
+    if not _STRONGEST < strongest < np.inf:
+        return _higher(hill, state, 1.0)
+    # sites far stronger than at the mode, as at f = 0 of times in seconds: rounding may take the direction
+    with suppress(NotPositiveDefiniteError):
+        moved = _higher(hill, state, 1.0)
+        if moved is not None:
+            return moved
+    return _higher(hill, state, _STRONGEST / strongest)
+
+
+def _higher(hill: Hill, state: ModeState, share: float) -> ModeState | None:
+    """Return the state after a step by a share of the sites, shortened until Psi rises enough, or None."""
     alpha, f, derivs, _ = state
     here = psi(state)
     # the step from alpha to (I - R K) b, less (I - R K)(W f + alpha) = alpha, which would only add rounding
     residual = derivs.d1 - alpha
+    direction, correction = hill.direction(derivs, residual, share)
+    kept = correction if share == 1.0 else None  # else it is that of other sites
+    rise = hill.times(direction)
     terms = float(np.abs(derivs.value).sum()) + 0.5 * abs(float(np.vdot(alpha, f))) + derivs.value.size
-    # where sites are far stronger than at the mode, as at f = 0 of times in seconds, rounding takes the direction
-    strongest = float(np.max(np.abs(derivs.d2) * hill.scale**2))
-    shares = (1.0, _STRONGEST / strongest) if _STRONGEST < strongest < np.inf else (1.0,)
-    for share in shares:
-        try:
-            direction, correction = hill.direction(derivs, residual, share)
-        except NotPositiveDefiniteError:
-            if share == shares[-1]:
-                raise
-            continue
-        rise = hill.times(direction)
 
-        def at(
-            fraction: float, direction: Array = direction, rise: Array = rise, correction: Sites | None = correction
-        ) -> tuple[ModeState, float]:
-            there = f + fraction * rise
-            trial = ModeState(alpha + fraction * direction, there, hill.log_prob(there), correction)
-            return trial, psi(trial) - here
+    def at(fraction: float) -> tuple[ModeState, float]:
+        there = f + fraction * rise
+        trial = ModeState(alpha + fraction * direction, there, hill.log_prob(there), kept)
+        return trial, psi(trial) - here
 
-        moved = first_that_rises(at, float(np.vdot(residual, rise)), terms, SMALLEST_FRACTION)
-        if moved is not None:
-            return moved
-    return None
+    return first_that_rises(at, float(np.vdot(residual, rise)), terms, SMALLEST_FRACTION)
 
 
 def refined_mode(problem: Problem, hill: Hill, first: ModeState, info: Info) -> tuple[ModeState, float, Array]:
